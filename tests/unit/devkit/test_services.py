@@ -3,7 +3,6 @@
 import json
 import socket
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from streamstate.errors import Misconfigured
 from streamstate.profile import SERVICE as PROFILE
 from streamstate.releases import file
 from streamstate.settings import StreamSettings, load
+from tests.waiting import until
 
 DECLARED = """
 name: rooms
@@ -142,10 +142,7 @@ def test_kill_takes_its_children_along(run: Run) -> None:
     child = run("sleep 60 & echo $!; wait")
     grandchild = int(child.tail())
     child.kill()
-    deadline = time.monotonic() + 2
-    while not gone(grandchild) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert gone(grandchild)
+    until(lambda: gone(grandchild), 2)
 
 
 def test_a_death_before_it_is_ready_shows_the_end_of_the_log(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """The parts of an answer about a user: the choice by a request, and a new part by a service."""
 
-from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -10,11 +9,11 @@ from openapi_spec_validator import validate
 from services.events import KINDS, LISTENING_EVENTS, ListeningEvent, decode_event
 from services.gateway.names import add, named
 from services.recommendations.answers import member
-from streamstate.app import App, Fold, FoldContext, Record, Source
+from streamstate.app import App, Record, Source
+from streamstate.functions import Least, State, fold, view
 from streamstate.keys import LONG
-from streamstate.state.operations import Fields, Merge, Operation, Read
 from streamstate.testing import Driver
-from streamstate.view import NamedIds, Part, View
+from streamstate.view import NamedIds, Part
 from tests.raw import feed_plays
 from tests.unit.gateway.deployment import FAN, PARTITIONS, STRANGER, USER, Services
 
@@ -37,40 +36,37 @@ class Firsts(msgspec.Struct, rename="camel"):
     warnings: list[str]
 
 
-def _fold(records: Sequence[Record[int, ListeningEvent]], _context: FoldContext) -> Iterable[Operation]:
-    for record in records:
-        event = record.value
-        if event.user_id == USER:
-            yield Merge(f"user:{event.user_id}", least={"track": event.track_id, "album": event.album_id})
+PLAYS = Source(LISTENING_EVENTS, LONG, decode_event)
 
 
-def _reads(user: int) -> Sequence[Read]:
-    return [Fields(f"user:{user}")]
+class Played(State, by=PLAYS):
+    """The least ids that a user played."""
+
+    track = Least()
+    album = Least()
 
 
-def _answer(user: int, values: Sequence[Any]) -> Firsts | None:
-    (fields,) = values
-    return Firsts(user, [First(fields["track"], fields["album"])], ["firsts: invented"]) if fields else None
+@fold(PLAYS)
+def play(record: Record[int, ListeningEvent], user: Played) -> None:
+    """Of `USER` only."""
+    if record.key == USER:
+        user.track.add(record.value.track_id)
+        user.album.add(record.value.album_id)
 
 
-INVENTED = App(
-    name="invented",
-    folds=(Fold((Source(LISTENING_EVENTS, LONG, decode_event),), _fold),),
-    views=(
-        View(
-            name="firsts",
-            path="/v1/users/<key>/firsts",
-            summary="The first track of a user",
-            topic=LISTENING_EVENTS,
-            key=LONG,
-            reads=_reads,
-            answer=_answer,
-            example=Firsts(42, [First(42, 42)], []),
-            names=NamedIds({"firsts.trackId": "tracks", "firsts.albumId": "albums"}),
-            part=Part(members=("firsts",)),
-        ),
-    ),
+@view(
+    "/v1/users/<key>/firsts",
+    Firsts(42, [First(42, 42)], []),
+    names=NamedIds({"firsts.trackId": "tracks", "firsts.albumId": "albums"}),
+    part=Part(members=("firsts",)),
 )
+def firsts(user: int, played: Played) -> Firsts | None:
+    """The first track of a user."""
+    track, album = played.track.value, played.album.value
+    return None if track is None or album is None else Firsts(user, [First(track, album)], ["firsts: invented"])
+
+
+INVENTED = App("invented", (play,), (firsts,))
 FIRST = {"trackId": 3, "trackName": None, "albumId": 2, "albumName": "1999"}
 
 

@@ -16,30 +16,26 @@ KEY = 7
 PLACE = ("numbers", partition_of(LONG.encode(KEY), COUNTS["numbers"]))
 
 
-class TestAge:
-    def test_a_state_at_the_end_is_as_old_as_the_look(self) -> None:
-        looks = [(100.0, {ONE: 40})]
-        assert age(looks, 100.5, {ONE: 40}) == 0.5
-        assert age(looks, 100.5, {ONE: 41}) == 0.5
-
-    def test_a_state_behind_is_as_old_as_the_last_moment_at_which_it_was_whole(self) -> None:
-        looks = [(100.0 + second, {ONE: end}) for second, end in enumerate([40, 50, 60])]
-        assert [age(looks, 103.0, {ONE: position}) for position in (60, 59, 50, 40)] == [1.0, 2.0, 2.0, 3.0]
-
-    def test_the_age_of_a_state_behind_all_that_was_seen_is_unknown(self) -> None:
-        looks = [(100.0, {ONE: 40}), (101.0, {ONE: 50})]
-        assert age(looks, 103.0, {ONE: 39}) is None
-        assert age(looks, 103.0, {ONE: 40}) == 3.0
-
-    def test_the_oldest_of_several_topics_counts(self) -> None:
-        looks = [(100.0, {ONE: 40, OTHER: 7}), (101.0, {ONE: 40, OTHER: 8})]
-        assert age(looks, 102.0, {ONE: 40, OTHER: 7}) == 2.0
-
-    def test_the_age_is_unknown_until_all_ends_were_seen(self) -> None:
-        looks = [(100.0, {ONE: 40})]
-        assert age(looks, 100.0, {ONE: 40, OTHER: 7}) is None
-        assert age(looks, 100.0, {}) is None
-        assert age([], 100.0, {ONE: 40}) is None
+@pytest.mark.parametrize(
+    ("looks", "now", "positions", "expected"),
+    [
+        # At the end, it is as old as the look; behind, as the last moment at which it was whole.
+        ([{ONE: 40}], 100.5, {ONE: 40}, 0.5),
+        ([{ONE: 40}], 100.5, {ONE: 41}, 0.5),
+        *(([{ONE: 40}, {ONE: 50}, {ONE: 60}], 103, {ONE: at}, s) for at, s in ((60, 1), (59, 2), (50, 2), (40, 3))),
+        # The oldest topic counts.
+        ([{ONE: 40, OTHER: 7}, {ONE: 40, OTHER: 8}], 102, {ONE: 40, OTHER: 7}, 2),
+        # Behind all that was seen, and until all ends were seen, it is unknown.
+        ([{ONE: 40}, {ONE: 50}], 103, {ONE: 39}, None),
+        ([{ONE: 40}], 100, {ONE: 40, OTHER: 7}, None),
+        ([{ONE: 40}], 100, {}, None),
+        ([], 100, {ONE: 40}, None),
+    ],
+)
+def test_the_age_of_a_state(
+    looks: list[dict[tuple[str, int], int]], now: float, positions: dict[tuple[str, int], int], expected: float | None
+) -> None:
+    assert age([(100.0 + second, ends) for second, ends in enumerate(looks)], now, positions) == expected
 
 
 def demand(**headers: str) -> dict[str, str]:

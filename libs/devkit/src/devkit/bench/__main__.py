@@ -1,4 +1,4 @@
-"""`make bench`: measure, print the figures, and write the page after a run of all parts."""
+"""`make bench`: measure, print the figures, and write the page after a run of all parts, or of profiles."""
 
 import signal
 import sys
@@ -26,6 +26,8 @@ def main() -> int:
     sys.stdout.write(f"\n{report.text()}")
     if not settings.only:
         report.write(PAGE, settings.events)
+    if settings.only == "profile":
+        report.write_profile(PAGE)
     return 1 if report.failures else 0
 
 

@@ -12,6 +12,8 @@ RATE = 5_000
 
 _TARGETS = ("what", "figure", "target", "stretch", "met")
 _READS = ("read", "situation", "a second", "p50 ms", "p99 ms", "CPU ms a request", "by process")
+PROFILE = "Profiles"
+"""The last section, of one part alone."""
 SECTIONS = ("Streams", "Overload", "Watchers", "Recommender, inside its process")
 
 
@@ -55,6 +57,7 @@ class BenchReport:
         self.targets: list[Target] = []
         self.failures: list[str] = []
         self.reads: list[Sequence[str]] = []
+        self.profile: list[Target] = []
         self.sections: dict[str, dict[str, str]] = {title: {} for title in SECTIONS}
 
     def text(self) -> str:
@@ -63,6 +66,7 @@ class BenchReport:
             ("Targets", table(_TARGETS, [target.row for target in self.targets])),
             ("Reads", table(_READS, self.reads)),
             *((title, table(("what", "figure"), figures.items())) for title, figures in self.sections.items()),
+            (PROFILE, table(_TARGETS, [target.row for target in self.profile])),
             ("Failed", "".join(f"- {failure}\n" for failure in self.failures)),
         ]
         return "\n".join(f"## {title}\n\n{body}" for title, body in sections if body)
@@ -72,6 +76,11 @@ class BenchReport:
         terms = page.read_text().partition("## Conditions\n")[0]
         conditions = f"- {os.cpu_count()} cores\n- a state of {events:,} seeded events in 8 partitions\n"
         page.write_text(f"{terms}## Conditions\n\n{conditions}\n{self.text()}")
+
+    def write_profile(self, page: Path) -> None:
+        """Write the last section of `page`, after a run of the part `profile` alone."""
+        before, _, _ = page.read_text().partition(f"\n## {PROFILE}\n")
+        page.write_text(f"{before.rstrip()}\n\n{self.text()}")
 
 
 def shares(parts: Mapping[str, float]) -> str:

@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 
 from devkit import DevkitError
-from devkit.bench import freshness, ingest, overload, recommendations
+from devkit.bench import freshness, ingest, overload, profile, recommendations
 from devkit.bench.data import Data
 from devkit.bench.lab import WARM_S, folded, servers
 from devkit.bench.reads import STREAMS, Reads, of_cluster
@@ -33,6 +33,8 @@ class BenchRun:
         runs = self._settings.runs
         if runs("recommendations"):
             recommendations.measure(self._data.plays, self._users, self._report)
+        if runs("profile"):
+            profile.measure(self._home / "profile", self._report)
         if runs("ingest", "reads", "freshness", "overload"):
             with servers(self._home) as cluster:
                 self._over_cluster(cluster)

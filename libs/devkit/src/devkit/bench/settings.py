@@ -7,7 +7,7 @@ from pydantic_settings import BaseSettings
 
 from devkit.names import known, names
 
-PARTS = ("ingest", "reads", "freshness", "overload", "recommendations", "watchers")
+PARTS = ("ingest", "reads", "freshness", "overload", "recommendations", "watchers", "profile")
 
 
 class BenchSettings(BaseSettings):

@@ -66,14 +66,11 @@ class FieldType(NamedTuple):
             raise ValueError(msg)
         return value  # type: ignore[return-value]
 
-    def member(self, value: Value) -> str:
-        """A value as a member of a ranking: the order of texts is the order of values."""
-        if self.kind == "str":
-            return str(value)
-        if value >= 0:  # type: ignore[operator]
-            return sortable(int(value))
-        digits = str(-int(value))
-        return f"-{chr(122 - len(digits))}{10 ** len(digits) - 1 + int(value):0{len(digits)}d}"
+    @property
+    def member(self) -> Callable[[Any], str]:
+        """A value → the member of a ranking: the order of texts is the order of values."""
+        named: dict[str, Callable[[Any], str]] = {"str": str, "bool": lambda value: sortable(int(value))}
+        return named.get(self.kind, _numeric_member)
 
     def stored_ranking(self, ranking: Sequence[tuple[str, int]]) -> Sequence[tuple[Value, int]]:
         """A ranking of members as a ranking of values."""
@@ -91,6 +88,13 @@ class FieldType(NamedTuple):
     def answered_value(self, value: Value) -> Value | float:
         """A stored value in an answer."""
         return value / 10**self.scale if self.scale else value
+
+
+def _numeric_member(value: int) -> str:
+    if value >= 0:
+        return sortable(value)
+    digits = str(-value)
+    return f"-{chr(122 - len(digits))}{10 ** len(digits) - 1 + value:0{len(digits)}d}"
 
 
 def _negative(member: str) -> int:

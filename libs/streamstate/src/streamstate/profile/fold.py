@@ -48,9 +48,12 @@ class ProfileFold:
     def __call__(self, records: Events, context: FoldContext) -> Iterable[Effect]:
         """The operations of a key are commutative but for its history, which keeps the order of the records."""
         by_key: defaultdict[Any, list[Record[Any, Any]]] = defaultdict(list)
-        for record in records:
-            by_key["" if self._declared.everywhere else record.key].append(record)
-        layout = self._layout
+        if self._declared.everywhere:
+            by_key[""] += records
+        else:
+            for record in records:
+                by_key[record.key].append(record)
+        layout, compact = self._layout, self._declared.compact
         for key, events in by_key.items():
             add: Numbers = {COUNT: len(events)}
             least: Numbers = {}
@@ -60,7 +63,7 @@ class ProfileFold:
             yield Merge(layout.of_key(NUMBERS, key), add, least, most)
             for name, scores, kept in self._rankings:
                 if by := scores(events if kept is None else filter(kept, events)):
-                    yield IncrementScores(layout.own(name, key), by, self._declared.compact)
+                    yield IncrementScores(layout.own(name, key), by, compact)
             yield from self._listed(key, events)
         if self._slots:
             yield from self._slots.effects(records, context)

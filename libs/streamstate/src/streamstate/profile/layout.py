@@ -42,6 +42,8 @@ class Layout:
 
     def __init__(self, declared: Declaration) -> None:
         self.declared = declared
+        # The property searches the path, and each event's key comes here.
+        self._everywhere = declared.everywhere
         ever = [measure for measure in declared.resolved if measure.ever]
         self.numbers = [measure for measure in ever if is_number(measure) and not is_plain(measure)]
         self.ranked = [measure for measure in ever if is_ranked(measure)]
@@ -56,7 +58,7 @@ class Layout:
 
     def of_key(self, name: str, key: Any) -> str:
         """The state key of `name` for `key`."""
-        return name if self.declared.everywhere else f"{name}:{key}"
+        return name if self._everywhere else f"{name}:{key}"
 
     def own(self, measure: str, key: Any) -> str:
         """The state key of a ranking or list: a measure's name has no dot, so no other key has the same name."""

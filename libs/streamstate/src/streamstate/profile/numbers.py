@@ -36,22 +36,53 @@ def is_plain(measure: Measure) -> bool:
 def add_scores(measure: Measure, types: Types, get: Callable[[str], Get]) -> Callable[[Iterable[Any]], Numbers]:
     """How often each value of the ranked field occurs in events, or its total of the weights."""
     ranked, member = get(measure.field), types[measure.field].member
-    weight = get(measure.weight) if measure.weight else None
 
     def scores(events: Iterable[Any]) -> Numbers:
         # For few values, a Counter costs more to make than to fill.
         counts: Numbers = {}
         for event in events:
-            if (value := ranked(event)) is not None and (by := 1 if weight is None else weight(event)) is not None:
+            if (value := ranked(event)) is not None:
                 name = member(value)
-                counts[name] = counts.get(name, 0) + by
+                counts[name] = counts.get(name, 0) + 1
         return counts
 
-    return scores
+    if not measure.weight:
+        return scores
+    weight = get(measure.weight)
+
+    def totals(events: Iterable[Any]) -> Numbers:
+        found: Numbers = {}
+        for event in events:
+            if (value := ranked(event)) is not None and (by := weight(event)) is not None:
+                name = member(value)
+                found[name] = found.get(name, 0) + by
+        return found
+
+    return totals
 
 
 def add_number(measure: Measure, types: Types, get: Callable[[str], Get]) -> AddNumbers:
     """The `AddNumbers` of a measure."""
+    # Without a step for each event and kind, as the events of a key in a batch are few.
+    if _bound(measure) and not measure.by and not measure.where.fields:
+        return _add_bound(measure, get(measure.field))
+    return _add_each(measure, types, get)
+
+
+def _add_bound(measure: Measure, value: Get) -> AddNumbers:
+    name, least_of = measure.name, measure.kind in ("least", "first")
+
+    def bound(events: Iterable[Any], _add: Numbers, least: Numbers, most: Numbers) -> None:
+        found = [number for event in events if (number := value(event)) is not None]
+        if found and least_of:
+            least[name] = min(found)
+        elif found:
+            most[name] = max(found)
+
+    return bound
+
+
+def _add_each(measure: Measure, types: Types, get: Callable[[str], Get]) -> AddNumbers:
     name, kind, kept = measure.name, measure.kind, measure.where.compiled(get)
     value = get(measure.field) if measure.field else lambda _event: 0
     by, text = (get(measure.by), types[measure.by].text) if measure.by else (None, str)

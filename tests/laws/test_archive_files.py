@@ -1,15 +1,18 @@
 """Laws of the archive's files: each offset once, whole files only, whatever was written twice or left behind."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamstate.archive.compaction import compact
 from streamstate.archive.files import SCHEMA, Archive, ReplacedTopic
 from streamstate.archive.segments import Segment, covered, gaps, named, sections, superseded
+from streamstate.errors import StreamStateError
 
 PLACE = ("plays", 3)
 SEGMENTS = st.lists(
@@ -116,3 +119,45 @@ def test_records_of_a_topic_created_anew_are_refused(tmp_path: Path) -> None:
     archive.write(PLACE, Segment(0, 4), "old", [rows(range(5))])
     with pytest.raises(ReplacedTopic, match="with the id old, and Kafka has new"):
         list(archive.read(PLACE, 0, topic_id="new"))
+
+
+def _flipped(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:20] + bytes(40) + path.read_bytes()[60:])
+
+
+DAMAGES: Mapping[str, Callable[[Path], object]] = {
+    "cut": lambda path: path.write_bytes(path.read_bytes()[:500]),
+    "empty": lambda path: path.write_bytes(b""),
+    "flipped": _flipped,
+    "foreign": lambda path: pq.write_table(pa.table({"offset": [10, 11]}), path),
+    "renamed": lambda path: path.rename(path.with_name(Segment(20, 29).name)),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_or_foreign_file_is_an_error_and_stays(tmp_path: Path, damage: str) -> None:
+    archive = Archive(str(tmp_path))
+    for start in (0, 10):
+        archive.write(PLACE, Segment(start, start + 9), "id", [rows(range(start, start + 10))])
+    DAMAGES[damage](tmp_path / "plays" / "3" / Segment(10, 19).name)
+    (last,) = archive.segments(PLACE)[1:]
+    with pytest.raises(StreamStateError, match=r"cannot be read .*copy"):
+        list(archive.rows(PLACE, last))
+    if damage != "flipped":
+        with pytest.raises(StreamStateError, match="copy"):
+            archive.topic_id(PLACE)
+        with pytest.raises(StreamStateError, match="copy"):
+            archive.times(PLACE, last)
+    if damage != "renamed":
+        with pytest.raises(StreamStateError, match="copy"):
+            compact(archive, PLACE, {})
+    assert archive.segments(PLACE) == [Segment(0, 9), last]
+
+
+def test_topics_have_any_name(tmp_path: Path) -> None:
+    archive = Archive(str(tmp_path / "a b%20ü"))
+    archive.add_schema(7, b"{}")
+    for topic in ("_schemas", "__consumer", ".hidden", "plays"):
+        archive.write((topic, 0), Segment(0, 0), "id", [rows([0])])
+    assert archive.topics() == {topic: [0] for topic in (".hidden", "__consumer", "_schemas", "plays")}
+    assert archive.schema(7) == b"{}"

@@ -6,7 +6,7 @@ A file is written under another name and renamed when it is complete, so each na
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,7 +33,7 @@ broker's. headers: in their order, null without headers."""
 
 _TOPIC_ID = b"streamstate.topic_id"
 SCHEMAS = "_schemas"
-"""The folder of schemas. Names of topics may begin with _, but have no such folder with partitions."""
+"""The folder of schemas, and perhaps of the partitions of a topic with this name."""
 
 _UNFINISHED_S = 86_400.0
 """Seconds after which an unfinished file is a killed writer's."""
@@ -70,7 +70,7 @@ class Archive:
         found: dict[str, list[int]] = {}
         for topic in self._list(self._root, fs.FileType.Directory):
             partitions = [info.base_name for info in self._list(topic.path, fs.FileType.Directory)]
-            if numbers := sorted(int(name) for name in partitions if name.isdigit()):
+            if numbers := sorted(int(name) for name in partitions if name.isdecimal()):
                 found[topic.base_name] = numbers
         return dict(sorted(found.items()))
 
@@ -92,8 +92,8 @@ class Archive:
         files = self.files(place)
         if not files:
             return None
-        with self._fs.open_input_file(files[-1].path) as source:
-            return self._topic_id(pq.read_schema(source))
+        with self._opened(place, files[-1].segment) as file:
+            return self._topic_id(file.schema_arrow)
 
     def write(self, place: Place, segment: Segment, topic_id: str, batches: Iterable[pa.RecordBatch]) -> None:
         """Write the records of `segment`, of the topic with the id `topic_id`: `batches` of `SCHEMA`, by offset.
@@ -143,10 +143,8 @@ class Archive:
 
     def times(self, place: Place, segment: Segment) -> tuple[int, int] | None:
         """The least and the greatest timestamp of a file, in milliseconds since 1970; None for a file without rows."""
-        with self._fs.open_input_file(f"{self._folder(place)}/{segment.name}") as source:
-            metadata = pq.read_metadata(source)
-        groups = (metadata.row_group(group).column(1).statistics for group in range(metadata.num_row_groups))
-        found: list[tuple[Any, Any]] = [(each.min, each.max) for each in groups if each and each.has_min_max]
+        with self._opened(place, segment) as file:
+            found = [*_ranges(file.metadata, 1).values()]
         return (min(least for least, _ in found), max(most for _, most in found)) if found else None
 
     def delete(self, place: Place, segments: Iterable[Segment]) -> None:
@@ -182,25 +180,36 @@ class Archive:
     def _rows(
         self, place: Place, section: Section, topic_id: str | None, columns: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
-        path = f"{self._folder(place)}/{section.segment.name}"
-        with self._fs.open_input_file(path) as source:
-            try:
-                file = pq.ParquetFile(source, pre_buffer=True)
-            except pa.ArrowInvalid as error:
-                msg = f"{path} of the archive is damaged ({error}); bring it back from a copy"
-                raise StreamStateError(msg) from error
+        with self._opened(place, section.segment) as file:
             if topic_id is not None and (held := self._topic_id(file.schema_arrow)) != topic_id:
                 msg = (
-                    f"{path} is of a topic {place[0]} with the id {held}, and Kafka has {topic_id}: the topic was "
-                    "created anew; move the folder away, and archive the new topic to an empty one"
+                    f"{section.segment.name} of {place[0]}:{place[1]} is of a topic with the id {held}, and Kafka has "
+                    f"{topic_id}: the topic was created anew; move the folder {place[0]} of the archive away, and "
+                    "archive the new topic to an empty one"
                 )
                 raise ReplacedTopic(msg)
-            groups = [group for group in range(file.num_row_groups) if _touches(file.metadata, group, section)]
+            ranges = _ranges(file.metadata, 0).items()
+            groups = [group for group, (first, last) in ranges if first < section.stop and last >= section.start]
             wanted = list(dict.fromkeys(("offset", *columns)))
             for batch in file.iter_batches(ROW_GROUP, groups, wanted) if groups else ():
                 begin, end = np.searchsorted(batch["offset"].to_numpy(), (section.start, section.stop))
                 if begin < end:
                     yield batch.slice(begin, end - begin)
+
+    @contextmanager
+    def _opened(self, place: Place, segment: Segment) -> Iterator[pq.ParquetFile]:
+        """A file. Raises `StreamStateError` for a damaged or foreign file, and for offsets that its name denies."""
+        path = f"{self._folder(place)}/{segment.name}"
+        with self._fs.open_input_file(path) as source:
+            try:
+                file = pq.ParquetFile(source, pre_buffer=True)
+                _require_archived(file, segment)
+                yield file
+            except FileNotFoundError:
+                raise
+            except (pa.ArrowInvalid, OSError) as error:
+                msg = f"{path} of the archive cannot be read ({error}); bring a damaged file back from a copy"
+                raise StreamStateError(msg) from error
 
     def _folder(self, place: Place) -> str:
         topic, partition = place
@@ -208,7 +217,7 @@ class Archive:
 
     def _list(self, folder: str, kind: fs.FileType) -> list[fs.FileInfo]:
         found = self._fs.get_file_info(fs.FileSelector(folder, allow_not_found=True))
-        return [info for info in found if info.type == kind and not info.base_name.startswith((".", "_"))]
+        return [info for info in found if info.type == kind]
 
     @staticmethod
     def _topic_id(schema: pa.Schema) -> str:
@@ -235,11 +244,21 @@ def write_whole(system: fs.FileSystem, path: str, schema: pa.Schema, batches: It
         file.keep(name)
 
 
-def _touches(metadata: pq.FileMetaData, group: int, section: Section) -> bool:
-    """Whether a row group has offsets of `section`, by its statistics."""
-    statistics = metadata.row_group(group).column(0).statistics
-    first, last = (statistics.min, statistics.max) if statistics else (None, None)
-    return first is None or last is None or (first < section.stop and last >= section.start)
+def _require_archived(file: pq.ParquetFile, segment: Segment) -> None:
+    """Raise `ArrowInvalid` for other columns than the archiver's, and for offsets outside of `segment`."""
+    if not file.schema_arrow.equals(SCHEMA):
+        msg = f"its columns are {', '.join(f'{each.name} ({each.type})' for each in file.schema_arrow)}"
+        raise pa.ArrowInvalid(msg)
+    for first, last in _ranges(file.metadata, 0).values():
+        if first < segment.first or last > segment.last:
+            msg = f"it has the offsets {first} to {last}"
+            raise pa.ArrowInvalid(msg)
+
+
+def _ranges(metadata: pq.FileMetaData, column: int) -> dict[int, tuple[Any, Any]]:
+    """The least and the greatest value of a column, by row group with rows."""
+    groups = ((group, metadata.row_group(group).column(column).statistics) for group in range(metadata.num_row_groups))
+    return {group: (found.min, found.max) for group, found in groups if found and found.has_min_max}
 
 
 def _absolute(uri: str) -> str:

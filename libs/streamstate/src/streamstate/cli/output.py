@@ -121,13 +121,20 @@ def failing() -> Iterator[None]:
         message = f"Redis does not answer ({error}); check the server and STREAMSTATE_REDIS"
         raise _failed(message, Exit.UNREACHABLE) from error
     except KafkaException as error:
-        # The text alone may be empty.
-        reason = f"{error.args[0].name()}: {error.args[0].str()}"
-        if error.args[0].code() in _KAFKA_REFUSES:
-            message = f"Kafka refuses ({reason}); `streamstate acl kafka` prints the required rights"
-            raise _failed(message, Exit.REFUSED) from error
-        message = f"Kafka does not answer ({reason}); check the brokers and STREAMSTATE_KAFKA"
-        raise _failed(message, Exit.UNREACHABLE) from error
+        raise _refused_by_kafka(error) from error
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise _failed(f"a file or a file system fails: {error}", Exit.REFUSED) from error
+
+
+def _refused_by_kafka(error: KafkaException) -> typer.Exit:
+    # The text alone may be empty.
+    reason = f"{error.args[0].name()}: {error.args[0].str()}"
+    if error.args[0].code() in _KAFKA_REFUSES:
+        return _failed(f"Kafka refuses ({reason}); `streamstate acl kafka` prints the required rights", Exit.REFUSED)
+    message = f"Kafka does not answer ({reason}); check the brokers and STREAMSTATE_KAFKA"
+    return _failed(message, Exit.UNREACHABLE)
 
 
 def _failed(message: str, status: Exit) -> typer.Exit:

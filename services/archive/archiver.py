@@ -83,6 +83,10 @@ class Archiver:
             try:
                 again |= self._tend(place, begins[place], ends[place], limits.get(place[0], math.inf) / 1_000)
                 self._status.faults.pop(place, None)
+            except Misconfigured as error:
+                # An operator may move files away.
+                self._kept.pop(place, None)
+                self._failed(place, error)
             except (OSError, KafkaException, StreamStateError) as error:
                 self._failed(place, error)
         return again
@@ -109,10 +113,11 @@ class Archiver:
         self._status.progress[place] = Progress(
             start, begin, end, retention_s, self._left(place, start, end, retention_s)
         )
+        self._require_uncut(kept, end)
         if not self._due(kept, start, end):
             return False
         topic_id = self._topics.describe([place[0]])[place[0]].id
-        self._require_same(place, kept, topic_id, end)
+        self._require_same(place, kept, topic_id)
         if kept.end is not None and begin > kept.end:
             log.error("Kafka deleted records before the archive had them", place=place, since=kept.end, before=begin)
             self._status.count(place[0], lost=begin - kept.end)
@@ -136,19 +141,24 @@ class Archiver:
         offsets = newest.segment.last - newest.segment.first + 1
         return Kept(self._archive.topic_id(place), end, newest.written, newest.size / offsets)
 
-    def _require_same(self, place: TopicPartition, kept: Kept, topic_id: str, end: int) -> None:
-        """Raise `Misconfigured` where the archive is of an earlier topic, or of records that Kafka has lost."""
+    @staticmethod
+    def _require_uncut(kept: Kept, end: int) -> None:
+        """Raise `Misconfigured` where Kafka has lost archived records."""
+        if kept.end is not None and end < kept.end:
+            msg = (
+                f"Kafka ends at the offset {end}, and the archive at {kept.end}: Kafka lost records; move the files "
+                f"from {end} on away, or write to a new topic"
+            )
+            raise Misconfigured(msg)
+
+    @staticmethod
+    def _require_same(place: TopicPartition, kept: Kept, topic_id: str) -> None:
+        """Raise `Misconfigured` where the archive is of an earlier topic."""
         topic, _ = place
         if kept.topic_id not in (None, topic_id):
             msg = (
                 f"the archive is of a topic {topic} with the id {kept.topic_id}, and Kafka has {topic_id}: the topic "
                 f"was created anew; move the folder {topic} of the archive away"
-            )
-            raise Misconfigured(msg)
-        if kept.end is not None and end < kept.end:
-            msg = (
-                f"Kafka ends at the offset {end}, and the archive at {kept.end}: Kafka lost records; move the files "
-                f"from {end} on away, or write to a new topic"
             )
             raise Misconfigured(msg)
 
@@ -188,7 +198,7 @@ class Archiver:
             return retention_s
         if self._oldest.get(place, (None, 0.0))[0] != start:
             first_ms = open_since(self._settings.kafka, place, start, self._topics.security)
-            self._oldest[place] = start, (first_ms or 0) / 1_000
+            self._oldest[place] = start, time.time() if first_ms is None else first_ms / 1_000
         return max(0.0, retention_s - (time.time() - self._oldest[place][1]))
 
     def _failed(self, place: TopicPartition, error: Exception) -> None:

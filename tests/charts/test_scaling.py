@@ -40,6 +40,13 @@ def test_streams_scale_by_the_lag_of_their_group(chart: str, target: str) -> Non
     assert trigger["metadata"] == {"bootstrapServers": "kafka:9092", "consumerGroup": chart, "lagThreshold": "50000"}
 
 
+def test_a_release_beside_another_scales_by_the_lag_of_its_own_group() -> None:
+    """Its values are those of the first release, with the settings that `streamstate stage` prints."""
+    given = {"autoscaling.enabled": True, "settings.RELEASE_OF": "metrics", "settings.GROUP": ""}
+    [scaled] = of_kind(render("metrics", given=given, release="metrics-2"), "ScaledObject")
+    assert scaled["spec"]["triggers"][0]["metadata"]["consumerGroup"] == "metrics-2"
+
+
 @pytest.mark.parametrize(
     ("chart", "budgets"),
     [

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.gateway.directory import BESIDE, Directory
 from services.gateway.names import NameCache, NamedObjects, Names
 from services.gateway.owners import Owners
 from services.gateway.search import DRAWN, MOST_DIGITS, candidates, drawn, tried
@@ -143,6 +144,21 @@ def test_a_name_that_changes_is_seen_with_the_next_map(deployment: Services, loo
     loop.run(owners.start())
     until(lambda: find() == {"artists": {ARTIST: "The Artist", NAMELESS: "A Stranger"}})
     loop.run(owners.stop())
+
+
+def test_names_of_a_promoted_release_are_read_anew(
+    deployment: Services, loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its positions may be those of the release before."""
+    own, beside = deployment.addresses(), f"names{BESIDE}names-2"
+    monkeypatch.setattr(deployment, "addresses", lambda: {**own, beside: own["names"]})
+    owners, cache = Owners(deployment.upstream(), ttl_s=60), NameCache(deployment.router(), most=100)
+    loop.run(owners.refresh())
+    promoted = owners.release(beside)
+    assert promoted
+    for at, calls in (owners.now, 1), (owners.now, 1), (Directory([beside], {beside: promoted}), 2):
+        loop.run(cache.get(at, [NamedObjects("artists", "id", "name", [{"id": ARTIST}])], soon()))
+        assert bulk_calls(deployment) == calls
 
 
 # The state of all services, once and as a stream.

@@ -22,7 +22,7 @@ BUILDER = $(or $(shell command -v docker),buildah)
 BUILT = $(if $(findstring docker,$(BUILDER)),docker-daemon:,containers-storage:)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-clean test test-quick test-service test-browser screenshots verify faults soak change nightly charts publish images push sbom cluster-test check docs site fix bench s3
+.PHONY: help demo demo-clean test test-quick test-service test-browser screenshots verify faults soak change nightly charts publish images push sbom cluster-test check docs site fix bench object-store
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 28
@@ -34,7 +34,7 @@ demo-clean: ## remove the demo's state (not what was downloaded)
 	rm -rf .demo
 
 # In this order the tests of the cluster, which take longest, come first.
-test: $(CLASSES) redis prometheus nginx s3 ## all tests, on a real Kafka, Redis and Spark that they start themselves
+test: $(CLASSES) redis prometheus nginx object-store ## all tests, on a real Kafka, Redis and Spark that they start themselves
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-quick: $(INSTALLED) ## the tests of services and folds, which need no server (a minute)
@@ -166,8 +166,8 @@ $(S3_SERVER):
 	@$(call GO_INSTALL,github.com/versity/versitygw/cmd/versitygw@v1.8.0)
 
 # Without the server, the tests of archives in buckets are skipped, and say why.
-s3: ## an S3 server for the tests of archives in buckets (compiled, minutes, once)
-	@$(MAKE) --no-print-directory $(S3_SERVER) || echo "there is no S3 server: tests of archives in buckets are skipped"
+object-store: ## an S3 server for the tests of archives in buckets (compiled, minutes, once)
+	@$(MAKE) -s --no-print-directory $(S3_SERVER) || echo "there is no S3 server: tests of archives in buckets are skipped"
 
 # By its module's own list of versions, which `go install` refuses.
 $(GO_BIN)/skaffold:

@@ -1,4 +1,4 @@
-"""The archive in a bucket of a real S3-compatible server, Versity's gateway; `make s3` compiles it."""
+"""The archive in a bucket of a real S3-compatible server, Versity's gateway; `make object-store` compiles it."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ CREDENTIALS = {
     "AWS_EC2_METADATA_DISABLED": "true",
 }
 
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="there is no S3 server: run `make s3`, which needs Go")
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="there is no S3 server: run `make object-store`, which needs Go")
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ CREDENTIALS = {
     "AWS_EC2_METADATA_DISABLED": "true",
 }
 
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="there is no S3 server: run `make object-store`, which needs Go")
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no S3 server: run `make object-store`, which needs Go")
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from services.archive.status import Progress, Status
 from streamstate.archive.files import Archive
 from streamstate.archive.planning import Backlog, is_due
 from streamstate.archive.rows import Row, batch, row
-from streamstate.archive.segments import Segment
+from streamstate.archive.segments import Segment, gaps
 from streamstate.errors import Misconfigured, StreamStateError
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.history import History
@@ -25,6 +25,7 @@ from streamstate.state.store import TopicPartition
 log = structlog.get_logger()
 
 _PIECE = 2_000
+_PIECE_BYTES = 32 << 20
 ALL = ("*", 0)
 """The place of faults of all partitions."""
 
@@ -106,7 +107,7 @@ class Archiver:
     def _tend(self, place: TopicPartition, begin: int, end: int, retention_s: float) -> bool:
         """Write a file of a partition if due. Returns whether the partition is due again."""
         if place not in self._kept:
-            self._kept[place] = self._look(place)
+            self._kept[place] = self._look(place, begin)
             self._status.count(place[0])
         kept = self._kept[place]
         start = begin if kept.end is None else max(begin, kept.end)
@@ -131,13 +132,15 @@ class Archiver:
         backlog = Backlog(start, end, kept.written, kept.record_bytes)
         return is_due(backlog, time.time(), self._settings.archive_seconds, self._settings.archive_bytes)
 
-    def _look(self, place: TopicPartition) -> Kept:
-        """What the archive has of a partition."""
+    def _look(self, place: TopicPartition, begin: int) -> Kept:
+        """What the archive has of a partition, up to a gap that Kafka, with records from `begin` on, can fill."""
         files = self._archive.files(place)
         if not files:
             return Kept()
         newest = files[-1]
-        end = max(file.segment.last for file in files) + 1
+        segments = [file.segment for file in files]
+        missing = [gap.first for gap in gaps(segments) if gap.first >= begin]
+        end = min([max(segment.last for segment in segments) + 1, *missing])
         offsets = newest.segment.last - newest.segment.first + 1
         return Kept(self._archive.topic_id(place), end, newest.written, newest.size / offsets)
 
@@ -188,7 +191,7 @@ class Archiver:
         return Kept(topic_id, last + 1, time.time(), file.size / (last + 1 - start))
 
     def _rows(self, messages: Iterator[Message]) -> Iterator[list[Row]]:
-        while rows := [row(message) for message in islice(messages, _PIECE)]:
+        while rows := [row(message) for message in _piece(messages)]:
             self._status.turn()
             yield rows
 
@@ -205,3 +208,13 @@ class Archiver:
         log.warning("not archived", topic=place[0], partition=place[1], reason=str(error))
         self._status.failures += 1
         self._status.faults[place] = str(error)
+
+
+def _piece(messages: Iterator[Message]) -> Iterator[Message]:
+    """The next messages, up to `_PIECE`, or until they have `_PIECE_BYTES`."""
+    size = 0
+    for message in islice(messages, _PIECE):
+        yield message
+        size += len(message.value() or b"")
+        if size >= _PIECE_BYTES:
+            return

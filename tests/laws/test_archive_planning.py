@@ -57,6 +57,11 @@ def test_a_partition_without_a_file_is_due_at_its_first_record() -> None:
     assert is_due(Backlog(5, 6), 2e9, 3_600)
 
 
+def test_a_clock_that_was_set_back_delays_no_file_beyond_the_period() -> None:
+    assert not is_due(Backlog(5, 6, written=2e9 + 60), 2e9, 3_600)
+    assert is_due(Backlog(5, 6, written=2e9 + 86_400), 2e9, 3_600)
+
+
 def filled(folder: Path, files: int = 6, each: int = 10) -> Archive:
     """Files of `each` records; the key of a record is its offset modulo 3."""
     archive = Archive(str(folder))

@@ -1,7 +1,7 @@
 """The archiver's turns, over topics that change: cut, created anew, and deleted before they were archived."""
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,8 @@ from services.archive.archiver import Archiver
 from services.archive.settings import ArchiverSettings
 from services.archive.status import STILL_S, Status
 from streamstate.archive.files import Archive
-from streamstate.archive.segments import Segment
+from streamstate.archive.rows import Row, batch
+from streamstate.archive.segments import Segment, covered
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.security import OPEN, Security
 from streamstate.state.store import Origin, TopicPartition
@@ -134,6 +135,31 @@ def test_records_that_kafka_deleted_leave_a_gap_and_count_as_lost(turns: Turns) 
     turns.turn()
     assert turns.archive.segments(PLACE) == [Segment(0, 9), Segment(13, 19)]
     assert turns.metric("lost_total") == 3
+
+
+def test_a_file_that_was_moved_away_is_archived_again_after_a_restart(tmp_path: Path) -> None:
+    turns = Turns(tmp_path, {"archive_bytes": 1})
+    turns.kafka.end = 5_000
+    while turns.turn():
+        pass
+    turns.archive.delete(PLACE, [Segment(2_000, 3_999)])
+    later = Turns(tmp_path, {"archive_seconds": 1e-9})
+    later.kafka.begin, later.kafka.end = 1_000, 5_000
+    later.turn()
+    assert covered(later.archive.segments(PLACE), 0) == 5_000
+
+
+def test_large_records_are_read_in_small_pieces(turns: Turns, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("services.archive.archiver._PIECE_BYTES", 3)
+    sizes: list[int] = []
+
+    def noted(rows: Sequence[Row]) -> Any:
+        sizes.append(len(rows))
+        return batch(rows)
+
+    monkeypatch.setattr("services.archive.archiver.batch", noted)
+    turns.turn()
+    assert sizes == [3, 3, 3, 1]
 
 
 def test_records_deleted_while_they_are_read_are_read_again(turns: Turns) -> None:

@@ -12,6 +12,9 @@ from confluent_kafka import KafkaError, KafkaException
 from redis.exceptions import AuthenticationError, NoPermissionError, RedisError, ResponseError
 from typer.testing import CliRunner, Result
 
+from streamstate.archive.files import Archive
+from streamstate.archive.rows import batch
+from streamstate.archive.segments import Segment
 from streamstate.cli.main import app
 from streamstate.cli.output import failing
 from streamstate.cli.services import deployments
@@ -200,3 +203,16 @@ def test_a_release_is_staged_with_settings_that_exist() -> None:
 def test_a_command_about_releases_needs_redis(command: str) -> None:
     said = failed(run(command, "metrics", REDIS="redis://127.0.0.1:1/0", KAFKA="127.0.0.1:1"), 4)
     assert "Redis does not answer" in said
+
+
+def test_an_archive_with_times_beyond_the_calendar_is_listed(tmp_path: Path) -> None:
+    rows = batch([(0, -(10**18), 1, None, None, None), (1, 9 * 10**18, 1, None, None, None)])
+    Archive(str(tmp_path)).write(("plays", 0), Segment(0, 1), "id", [rows])
+    listed = run("archive", "list", ARCHIVE=str(tmp_path))
+    assert (listed.exit_code, listed.stdout.split()[-3:]) == (0, [str(-(10**18)), str(9 * 10**18), "-"])
+
+
+def test_an_archive_that_is_no_folder_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.touch()
+    assert "Not a directory" in failed(run("archive", "list", ARCHIVE=str(path)), 1)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from streamstate.archive.segments import covered
+from streamstate.archive.segments import covered, gaps
 from streamstate.errors import Misconfigured, StreamStateError
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.reading import consumer, read_to_end
@@ -47,8 +47,9 @@ class History:
     def _begin(self, place: Place, begin: int) -> int:
         """The first archived offset from which segments reach `begin`, Kafka's first offset; without one, `begin`."""
         segments = self.archive.segments(place) if self.archive and begin else []
-        firsts = (segment.first for segment in segments if segment.first < begin)
-        return next((first for first in firsts if covered(segments, first) >= begin), begin)
+        runs = [*(segment.first for segment in segments[:1]), *(gap.last + 1 for gap in gaps(segments))]
+        start = max((first for first in runs if first < begin), default=begin)
+        return start if covered(segments, start) >= begin else begin
 
     def archived(self, offsets: Mapping[Place, int]) -> dict[Place, int]:
         """The ends of the archive from `offsets` on, of the partitions with an archived record there.

@@ -167,7 +167,11 @@ def _row(of: ArchivedPartition) -> tuple[object, ...]:
 def _time(milliseconds: int | None) -> str:
     if milliseconds is None:
         return "-"
-    return f"{datetime.fromtimestamp(milliseconds / 1_000, UTC):%Y-%m-%d %H:%M}"
+    try:
+        return f"{datetime.fromtimestamp(milliseconds / 1_000, UTC):%Y-%m-%d %H:%M}"
+    except (OverflowError, ValueError):
+        # Producers may set any time.
+        return str(milliseconds)
 
 
 def _with_progress(found: Sequence[TopicPartition]) -> Iterator[TopicPartition]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from streamstate.errors import Misconfigured
-from streamstate.profile.file import read
+from streamstate.profile.file import parse, read
 
 HEAD = """\
 name: habits
@@ -14,6 +14,7 @@ key: long
 path: /v1/users/<key>/habits
 fields: {device: str, ms: int, price: decimal(2)}
 """
+RANKING = HEAD + "measures: {tops: {top: 3, of: device}}"
 OVERALL = HEAD.replace("/<key>", "") + "measures:\n  all: {count: all, over: [7d, ever]}\n  "
 MEASURE = HEAD + "measures:\n  plays: {count: all}\n  "
 
@@ -86,3 +87,18 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     for name in ("latin.yaml", "absent.yaml"):
         with pytest.raises(Misconfigured, match="name the YAML file of a profile"):
             read(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("text", "packed"),
+    [
+        (RANKING, True),
+        (RANKING + "\ncompact: false", False),
+        (RANKING.replace("top: 3", "top: 65"), False),
+        (RANKING.replace("device}}", "device, total: ms}}"), False),
+        (RANKING.replace("/<key>", ""), False),
+        (RANKING.replace("device}}", "device, over: 7d}}"), False),
+    ],
+)
+def test_rankings_are_compact_wherever_all_of_them_can_be(text: str, packed: bool) -> None:
+    assert parse(text).packed is packed

@@ -51,15 +51,18 @@ def rates(marks: Sequence[tuple[int, cpu.Usage]]) -> dict[str, str]:
     }
 
 
-def size(cluster: LocalCluster, held: int) -> str:
-    """The `held` bytes of the state of metrics, by user and by distinct (user, item) pair over the three kinds."""
+def size(cluster: LocalCluster, used: int) -> str:
+    """The `used` bytes of the state of metrics, by user and by distinct (user, item) pair over the three kinds."""
     with redis.Redis.from_url(cluster.redis.url) as client:
         charts = list(client.scan_iter(match=f"{{{APP.name}:*}}:*.values:*", count=1_000))
         pipeline = client.pipeline(transaction=False)
         for chart in charts:
+            pipeline.zrange(chart, -1, -1, withscores=True)
             pipeline.zcard(chart)
-        pairs = sum(pipeline.execute())
-    return f"{held / (len(charts) / len(KINDS)):,.0f} / {held / pairs:.1f}"
+        found = iter(pipeline.execute())
+        # A large compact ranking ends with the number of its members.
+        pairs = sum(max(int(last), held) for ((_, last),), held in zip(found, found, strict=True))
+    return f"{used / (len(charts) / len(KINDS)):,.0f} / {used / pairs:.1f}"
 
 
 def used_memory(cluster: LocalCluster) -> int:

@@ -40,6 +40,7 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         default where the path begins with `/v1/users/`. history: how far back `at` may lie; by default the longest
         window, up to 7 days.
     compact: whether rankings take less memory, and more CPU time: not over all keys, not with `total`, tops up to 64.
+        By default so, wherever all rankings of the profile may be compact.
     """
 
     name: str
@@ -52,7 +53,7 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     summary: str = ""
     users: bool | None = None
     history: str = ""
-    compact: bool = False
+    compact: bool | None = None
 
     @cached_property
     def types(self) -> Mapping[str, FieldType]:
@@ -102,10 +103,21 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         return not self.everywhere and (self.path.startswith("/v1/users/") if self.users is None else self.users)
 
     @cached_property
+    def packed(self) -> bool:
+        """Whether rankings are compact."""
+        if self.compact is False or not any(each.ever and is_ranked(each) for each in self.resolved):
+            return False
+        try:
+            self._require_compact()
+        except BadDeclaration:
+            return False
+        return True
+
+    @cached_property
     def state(self) -> str:
         """The canonical form of everything on which the state depends."""
         parts = {name: getattr(self, name) for name in ("topic", "key", "fields", "measures", "history", "everywhere")}
-        parts |= {"compact": True} if self.compact else {}
+        parts |= {"compact": True} if self.packed else {}
         return msgspec.json.encode(parts, order="deterministic").decode()
 
     @classmethod
@@ -113,7 +125,7 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         """A declaration called `name` with this `state`; other words are lost."""
         parts = msgspec.json.decode(state)
         path = "/all" if parts.pop("everywhere") else "/<key>"
-        return msgspec.convert({**parts, "name": name, "path": path}, cls)
+        return msgspec.convert({"compact": False, **parts, "name": name, "path": path}, cls)
 
     def require_valid(self) -> None:
         """Raise `BadDeclaration` for the first fault."""

@@ -53,7 +53,7 @@ class ProfileFold:
         else:
             for record in records:
                 by_key[record.key].append(record)
-        layout, compact = self._layout, self._declared.compact
+        layout, compact = self._layout, self._declared.packed
         for key, events in by_key.items():
             add: Numbers = {COUNT: len(events)}
             least: Numbers = {}

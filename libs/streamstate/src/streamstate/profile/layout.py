@@ -70,7 +70,7 @@ class Layout:
         Over all keys, a ranking is read whole, since another partition may have further counts of each member.
         """
         ranked: list[Read] = []
-        compact = self.declared.compact
+        compact = self.declared.packed
         for measure in self.ranked:
             own = self.own(self.rankings.name(measure), key)
             if self.declared.everywhere:
@@ -82,7 +82,7 @@ class Layout:
 
     def places(self, key: Any) -> Iterable[UserKey]:
         """The state keys of a user."""
-        compact = self.declared.compact
+        compact = self.declared.packed
         yield UserKey(Fields(self.of_key(NUMBERS, key)))
         yield from (UserKey(Top(self.own(name, key), MOST_MEMBERS, compact)) for name in self.rankings.each)
         yield from (UserKey(Newest(self.own(measure.name, key), MOST_MEMBERS)) for measure in self.listed)

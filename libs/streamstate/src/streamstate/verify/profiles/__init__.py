@@ -195,7 +195,7 @@ class ProfileRecount(Recount):
         found, number = self._counted.get((name, key), ({}, 0))
         if number < len(events):
             numbers = self._scores(self._lists[name], events)
-            found = rankings.stored(numbers, f"{name}.values", self._name("", key), compact=self._declared.compact)
+            found = rankings.stored(numbers, f"{name}.values", self._name("", key), compact=self._declared.packed)
             self._counted[name, key] = found, len(events)
         return found
 

@@ -13,6 +13,7 @@ from devkit.registry import SERVICES
 from devkit.registry import app as app_of
 from streamstate.answers.columns import Columns
 from streamstate.answers.rows import by_partition, read
+from streamstate.archive.files import require_empty
 from streamstate.errors import BadKey, Declined
 from streamstate.keys import LONG, partition_of
 
@@ -104,6 +105,20 @@ def test_times_are_milliseconds_timestamps_or_texts(times: Any, tmp_path: Path) 
     assert rows["time"].cast(pa.int64()).to_pylist() == [1_000, 2_000]
 
 
+def test_texts_of_all_forms_may_be_mixed(tmp_path: Path) -> None:
+    texts = ["1970-01-01T00:00:01", "1970-01-01 01:00:01+01:00", " 1970-01-01T00:00:01Z", "1000"]
+    pq.write_table(pa.table({"key": [7] * len(texts), "time": texts}), tmp_path / "rows")
+    assert read(tmp_path / "rows")["time"].cast(pa.int64()).to_pylist() == [1_000] * len(texts)
+
+
+def test_a_training_set_needs_an_empty_folder(tmp_path: Path) -> None:
+    require_empty(str(tmp_path))
+    require_empty(str(tmp_path / "new"))
+    (tmp_path / "00000.parquet").touch()
+    with pytest.raises(Declined, match="has files already"):
+        require_empty(str(tmp_path))
+
+
 def test_rows_of_a_csv_file(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("key,time,label\n07,2026-01-01T09:00:00Z,x\n8,2026-01-01T09:00:00.250Z,y\n")
     rows = read(tmp_path / "rows.csv")
@@ -111,7 +126,7 @@ def test_rows_of_a_csv_file(tmp_path: Path) -> None:
     assert rows["time"].to_pylist()[1] == datetime(2026, 1, 1, 9, 0, 0, 250_000, UTC)
 
 
-@pytest.mark.parametrize("text", ["key,at\n1,2\n", "key,time\n1,yesterday\n", "key,time\n1,\n"])
+@pytest.mark.parametrize("text", ["key,at\n1,2\n", "key,time\n1,yesterday\n", "key,time\n1,\n", "key,time\n"])
 def test_a_file_without_keys_and_times_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text(text)
     with pytest.raises(Declined, match=r"rows\.csv has"):
@@ -131,5 +146,5 @@ def test_rows_are_ordered_by_time_within_their_partition() -> None:
 
 def test_a_text_that_is_no_key_is_refused() -> None:
     rows = pa.table({"key": ["x"], "time": pa.array([1], pa.timestamp("ms", tz="UTC"))})
-    with pytest.raises(BadKey):
+    with pytest.raises(BadKey, match="'x' is no key"):
         next(by_partition(rows, LONG, 1))

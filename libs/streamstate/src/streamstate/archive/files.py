@@ -17,7 +17,7 @@ from pyarrow import fs
 
 from streamstate.archive.segments import Section, Segment, named, sections
 from streamstate.archive.unfinished import ROW_GROUP, Unfinished, writing
-from streamstate.errors import Misconfigured, StreamStateError
+from streamstate.errors import Declined, Misconfigured, StreamStateError
 
 _FIELDS: "list[pa.Field[Any]]" = [
     pa.field("offset", pa.int64(), nullable=False),
@@ -34,6 +34,12 @@ broker's. headers: in their order, null without headers."""
 _TOPIC_ID = b"streamstate.topic_id"
 SCHEMAS = "_schemas"
 """The folder of schemas, and perhaps of the partitions of a topic with this name."""
+
+_SHOWN = 400
+"""The most characters of a reason: the reason of a missing library has a line for each tried path."""
+
+_GS_RETRIES = "retry_limit_seconds"
+"""The option of gs:// that ends attempts; by default, Arrow tries for 15 minutes."""
 
 _UNFINISHED_S = 86_400.0
 """Seconds after which an unfinished file is a killed writer's."""
@@ -230,9 +236,17 @@ def opened(uri: str) -> tuple[fs.FileSystem, str]:
     try:
         system, path = fs.FileSystem.from_uri(_absolute(uri))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
-        msg = f"{uri} cannot be opened ({error}); name a folder, or a URI such as s3://bucket/path"
+        msg = f"{uri} cannot be opened ({str(error)[:_SHOWN]}); name a folder, or a URI such as s3://bucket/path"
         raise Misconfigured(msg) from error
     return system, path.rstrip("/")
+
+
+def require_empty(uri: str) -> None:
+    """Raise `Declined` for a folder or URI with files: readers would take files of another set for files of this."""
+    system, path = opened(uri)
+    if system.get_file_info(fs.FileSelector(path, allow_not_found=True)):
+        msg = f"{uri} has files already; name a new folder, or remove the files"
+        raise Declined(msg)
 
 
 def write_whole(system: fs.FileSystem, path: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
@@ -265,4 +279,6 @@ def _absolute(uri: str) -> str:
     """`uri` as Arrow reads it: a folder by its absolute path, and Hadoop's name for S3."""
     if uri.startswith("s3a://"):
         return uri.replace("s3a", "s3", 1)
+    if uri.startswith(("gs://", "gcs://")) and _GS_RETRIES not in uri:
+        return f"{uri}{'&' if '?' in uri else '?'}{_GS_RETRIES}=60"
     return uri if "://" in uri else str(Path(uri).resolve())

@@ -11,6 +11,7 @@ import typer
 from streamstate.answers.logs import Logs
 from streamstate.answers.rows import by_partition, read
 from streamstate.answers.training import TrainingTask, train, variables
+from streamstate.archive.files import require_empty
 from streamstate.cli import output
 from streamstate.cli.services import Deployment
 from streamstate.settings import StreamSettings, load
@@ -31,6 +32,7 @@ def write(of: Deployment, view: View[Any], given: Sequence[tuple[str, str]], row
     if view.over_all_partitions or view.key is None:
         msg = f"{view.path} is about all partitions; a training set needs a view about a key"
         raise typer.BadParameter(msg)
+    require_empty(folder)
     logs = Logs(of.app, view, of.settings)
     parts = [*by_partition(read(rows), view.key, logs.counts[view.topic or ""])]
     for warning in logs.warnings([partition for partition, _ in parts]):

@@ -20,16 +20,7 @@ SHARD=redis` repeats a part. F16, F17, F18, F20 and F26 are about reads: the sta
 - *recovered*: the longest time from the end of a fault until the states reached the topic ends of that moment
 
 """
-COLUMNS = (
-    "fault",
-    "what",
-    "times",
-    "errors",
-    "reads",
-    "failed",
-    "recovered",
-    "figures",
-)
+COLUMNS = ("fault", "what", "times", "errors", "reads", "failed", "recovered", "figures")
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import socket
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from statistics import fmean, linear_regression, quantiles
@@ -17,8 +17,9 @@ from devkit.bench.cpu import resident
 from devkit.child_process import LOCALHOST, Child
 from tests.faults.fleet import Fleet
 from tests.faults.load import Reads
-from tests.faults.svg import Points
 
+Points = Sequence[tuple[float, float]]
+"""x and y, by x."""
 SAMPLE_S = 10.0
 WARM_UP = 0.25
 """The part of a soak after which memory is held against its slope."""

@@ -95,21 +95,20 @@ def hurt(run: Trial, serving: Serving, number: int, hurting: Sequence[tuple[Prox
     return Latency(slowest_s, slow_s, usual, percentile_ms(others, 99))
 
 
-def test_f16_an_owner_is_cut_off_from_the_gateway(trying: Trying, serving: Serving) -> None:
-    silent = [(proxy, "silent", True) for proxy in serving.proxies]
-    with trying("F16", f"no traffic between the gateway and one of two owners for {CUT_OFF_S:.0f} s") as run:
+@pytest.mark.parametrize(
+    ("fault", "what", "attribute", "ill"),
+    [
+        ("F16", "no traffic between the gateway and one of two owners", "silent", True),
+        ("F17", "one of two owners answers 5 s late", "delay_s", 5.0),
+    ],
+)
+def test_an_owner_is_cut_off_or_late(
+    trying: Trying, serving: Serving, fault: str, what: str, attribute: str, ill: Any
+) -> None:
+    hurting = [(proxy, attribute, ill) for proxy in serving.proxies]
+    with trying(fault, f"{what} for {CUT_OFF_S:.0f} s") as run:
         with run.load(serving, writes=False):
-            latencies = [hurt(run, serving, run.draw.randrange(2), silent) for _ in run.seeds()]
-        run.figures.append(worst(latencies))
-        run.recount(serving)
-    assert run.reads.failed == 0
-
-
-def test_f17_an_owner_answers_five_seconds_late(trying: Trying, serving: Serving) -> None:
-    late = [(proxy, "delay_s", 5.0) for proxy in serving.proxies]
-    with trying("F17", f"one of two owners answers 5 s late for {CUT_OFF_S:.0f} s") as run:
-        with run.load(serving, writes=False):
-            latencies = [hurt(run, serving, run.draw.randrange(2), late) for _ in run.seeds()]
+            latencies = [hurt(run, serving, run.draw.randrange(2), hurting) for _ in run.seeds()]
         run.figures.append(worst(latencies))
         run.recount(serving)
     assert run.reads.failed == 0

@@ -1,6 +1,7 @@
 """The history of a topic: archived records first, then Kafka's, and never a silent gap between both."""
 
 from collections.abc import Iterator, Sequence
+from math import inf
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -10,7 +11,7 @@ from confluent_kafka import KafkaError, Message
 
 from streamstate.archive.files import SCHEMA, Archive, ReplacedTopic
 from streamstate.archive.segments import Segment
-from streamstate.errors import StreamStateError
+from streamstate.errors import Misconfigured, StreamStateError
 from streamstate.kafka import history
 from streamstate.kafka.history import History
 from streamstate.kafka.security import OPEN
@@ -29,6 +30,12 @@ class Topics:
 
     def origin(self, _topic: str) -> Origin:
         return Origin("id", 4)
+
+    def ends(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        return dict.fromkeys(places, self.end)
+
+    def history(self, places: Sequence[tuple[str, int]]) -> dict[str, float]:
+        return {topic: 0.0 if self.begin else 60.0 for topic, _ in places}
 
     def begins(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
         return dict.fromkeys(places, self.begin)
@@ -151,3 +158,47 @@ def test_history_begins_where_archive_and_kafka_have_all(
     made: Any, archived: Sequence[tuple[int, int]], first: int
 ) -> None:
     assert made(5, 9, *archived).begins([PLACE]) == {PLACE: first}
+
+
+@pytest.mark.parametrize(
+    ("begin", "archived", "left"),
+    [(0, (), 60.0), (5, (), 0.0), (0, ((0, 1),), inf), (5, ((0, 6),), inf), (5, ((0, 3),), 0.0), (5, ((2, 6),), 0.0)],
+    ids=str,
+)
+def test_retention_harms_no_archived_record(
+    made: Any, begin: int, archived: Sequence[tuple[int, int]], left: float
+) -> None:
+    assert made(begin, 9, *archived).left([PLACE]) == {"plays": left}
+
+
+@pytest.mark.parametrize(
+    ("position", "archived", "lacking"),
+    [
+        (0, ((0, 3), (6, 9)), "the offsets 4 to 5 of plays:3"),
+        (0, ((0, 3),), "the offsets 4 to 7 of plays:3"),
+        (2, ((2, 3),), "the offsets 4 to 7 of plays:3"),
+        (0, ((0, 3), (4, 7)), ""),
+        (5, ((0, 3), (6, 9)), ""),
+        (8, ((0, 3),), ""),
+        (0, ((4, 9),), ""),
+    ],
+    ids=str,
+)
+def test_a_gap_on_the_way_is_refused(
+    made: Any, position: int, archived: Sequence[tuple[int, int]], lacking: str
+) -> None:
+    history = made(8, 12, *archived)
+    if lacking:
+        with pytest.raises(Misconfigured, match=f"lacks {lacking}, which Kafka has deleted: bring their file back"):
+            history.require_no_gap({PLACE: position})
+    else:
+        history.require_no_gap({PLACE: position})
+
+
+def test_an_archive_ends_at_its_first_gap_and_must_be_of_the_topic(made: Any, archive: Archive) -> None:
+    history = made(0, 12, (0, 3), (4, 5), (8, 9))
+    assert history.archived({PLACE: 2, ("plays", 1): 0}) == {PLACE: 6}
+    assert history.archived({PLACE: 6}) == {}
+    archive.write(PLACE, Segment(10, 11), "old", rows([10, 11]))
+    with pytest.raises(Misconfigured, match="a topic plays with the id old, and Kafka has id"):
+        history.archived({PLACE: 8})

@@ -22,7 +22,7 @@ BUILDER = $(or $(shell command -v docker),buildah)
 BUILT = $(if $(findstring docker,$(BUILDER)),docker-daemon:,containers-storage:)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-clean test test-quick test-service test-browser screenshots verify faults soak change nightly charts publish images push sbom cluster-test check docs site fix bench object-store
+.PHONY: help demo demo-clean test test-quick test-service test-browser screenshots verify faults soak change history nightly charts publish images push sbom cluster-test check docs site fix bench object-store
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 28
@@ -65,6 +65,9 @@ soak: $(INSTALLED) redis ## an hour of load while something fails every minute, 
 
 change: $(CLASSES) redis ## change folds under load by stage, wait, promote, back and drop (8 minutes; EVENTS=2000 READS=200 WATCHERS=1000)
 	@$(BIN)/python -m devkit.change
+
+history: $(CLASSES) redis ## build a state from an archive beside the build from Kafka, and with kills (15 minutes; EVENTS=2000000 KILLS=5)
+	@$(BIN)/python -m devkit.history
 
 nightly: $(INSTALLED) ## the model of the commit protocol, 100,000 histories on two cores (about 30 minutes)
 	@printf '%s\n' $(foreach shard,1 2 3 4 5,TestTally TestJoin) | xargs -P 2 -I{} \

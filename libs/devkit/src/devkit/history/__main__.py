@@ -13,12 +13,15 @@ from devkit.bench.data import Data
 from devkit.bench.lab import servers
 from devkit.change.outcome import Row
 from devkit.history import building
-from devkit.history.lab import Lab
+from devkit.history.lab import Lab, widen
 from services.metrics.model import APP
 from streamstate import bootstrap
 
 PARTS: tuple[Callable[[Lab], Iterator[Row]], ...] = (building.measure,)
 """In their order: a part may use the state that the part before leaves."""
+
+PARTITIONS = 32
+"""Of the plays, as many as docs/scale.md reckons with."""
 
 
 class HistorySettings(BaseSettings):
@@ -31,6 +34,7 @@ class HistorySettings(BaseSettings):
 def measure(settings: HistorySettings, home: Path) -> list[Row]:
     """The rows of the table."""
     with servers(home / "cluster", services=[APP.name]) as cluster:
+        widen(cluster.kafka.bootstrap, PARTITIONS)
         Data.make(settings.events).send(cluster.kafka.bootstrap)
         lab = Lab(cluster, settings.events, home / "archive", settings.kills)
         return [row for part in PARTS for row in part(lab)]

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from confluent_kafka import TopicPartition as KafkaPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from devkit.child_process import Child
 from devkit.demo import say
@@ -30,6 +30,13 @@ LONGEST_S = 1_800
 CHUNK = 200
 _UNEQUAL = ("owner", "epoch", "begun", "ended", "target")
 """Fields of a partition that differ between two builds."""
+
+
+def widen(bootstrap: str, partitions: int) -> None:
+    """Give the topic of plays so many partitions, while it is empty."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for widened in admin.create_partitions([NewPartitions(LISTENING_EVENTS, partitions)]).values():
+        widened.result()
 
 
 @dataclass(frozen=True)

@@ -124,6 +124,11 @@ class Pace:
     _looked: float = -LOOK_S
     _last: dict[int, tuple[float, int]] = field(default_factory=dict)
 
+    @property
+    def bounded(self) -> bool:
+        """Whether there is a rate. Raises `Fenced` as `turn` does."""
+        return any(self._rate(partition) is not None for partition in self.claims)
+
     def limit(self, partition: int, building: CommitLimit, ready: CommitLimit) -> CommitLimit:
         """The limit of a build's next commit: with a rate, as of a ready state, and the records of a second."""
         rate = self._rate(partition)

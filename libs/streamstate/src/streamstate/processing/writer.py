@@ -72,6 +72,17 @@ class PartitionWriter:
         self._pace = Pace(store, claims, limits.build_rate)
         self._changes_a_record = dict.fromkeys((fold.topics for fold in app.folds), CHANGES_A_RECORD)
 
+    @property
+    def paced(self) -> bool:
+        """Whether builds have a rate at present."""
+        return self._pace.bounded
+
+    @property
+    def building_records(self) -> int:
+        """About the most records of a build's next commit."""
+        limit = self._limits.building
+        return min(limit.records, int(limit.changes / max(self._changes_a_record.values())))
+
     def write(self, rows: RawRows, markers: Mapping[TopicPartition, Markers] = NO_MARKERS) -> None:
         """Fold `rows`, the rows of tables first, publish, commit; `markers` are of marked topics.
 

@@ -79,9 +79,7 @@ class Run:
     def archived(self, spark: SparkSession, stretches: Sequence[Stretch], tasks: int) -> Callable[[], None]:
         """The job that folds archived records, in at most `tasks` tasks."""
         lists = shared(stretches, tasks)
-        return partial(
-            spark.sparkContext.parallelize(lists, len(lists)).foreachPartition, ArchiveTask(self.task, tasks)
-        )
+        return partial(spark.sparkContext.parallelize(lists, len(lists)).foreachPartition, ArchiveTask(self.task))
 
 
 def reason(error: Exception) -> str:

@@ -4,20 +4,25 @@ Merged topics are folded by stream time, over all topics of a partition. So the 
 the stream time of the first record that only Kafka has.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import islice
 from typing import NamedTuple
 
 from streamstate.app import App
 from streamstate.archive.files import Archive
 from streamstate.kafka.history import History
+from streamstate.processing.decode import RawRecord
 from streamstate.spark.backlog.merging import Cursor, Piece, merged, sized
 from streamstate.spark.rows import marked, raw
 from streamstate.spark.task import FoldTask, writer
 from streamstate.state.store import TopicPartition
 
 Offsets = Mapping[TopicPartition, int]
+
+UNIT = 6_000
+"""Records of a partition that are read together."""
 
 
 class Stretch(NamedTuple):
@@ -83,32 +88,39 @@ def _records(stretches: Iterable[Stretch]) -> int:
 
 @dataclass(frozen=True)
 class ArchiveTask:
-    """The work of Spark's tasks on lists of stretches: `task` folds and commits. tasks: at once."""
+    """The work of Spark's tasks on lists of stretches, committed by the writer of `task`."""
 
     task: FoldTask
-    tasks: int
 
     def __call__(self, lists: Iterable[Sequence[Stretch]]) -> None:
         """Commit all records. Raises as `FoldTask` does.
 
-        The partitions of a task advance together, so that each has its own build rate.
+        A partition follows the other, in large commits. With a build rate, they advance together, each at its rate.
         """
-        archive, write = Archive(self.task.settings.archive), writer(self.task).write
+        archive, out = Archive(self.task.settings.archive), writer(self.task)
         for stretches in lists:
-            for together in zip_longest(*(self._pieces(archive, stretch, len(stretches)) for stretch in stretches)):
-                batches = {place: batch for piece in together if piece for place, batch in piece.items()}
-                markers = {place: marked(batch) for place, batch in batches.items() if "headers" in batch.schema.names}
-                write({place: raw(batch) for place, batch in batches.items()}, markers)
+            waiting = [self._pieces(archive, stretch) for stretch in stretches]
+            while waiting:
+                # As many records as one commit takes.
+                count, together = (1, waiting) if out.paced else (max(1, out.building_records // UNIT), waiting[:1])
+                taken = [(pieces, list(islice(pieces, count))) for pieces in together]
+                rows: defaultdict[TopicPartition, list[RawRecord]] = defaultdict(list)
+                markers: defaultdict[TopicPartition, dict[int, bytes]] = defaultdict(dict)
+                for place, batch in (item for _, found in taken for piece in found for item in piece.items()):
+                    rows[place] += raw(batch)
+                    if "headers" in batch.schema.names:
+                        markers[place] |= marked(batch)
+                out.write(rows, markers)
+                ended = [pieces for pieces, found in taken if not found]
+                waiting = [pieces for pieces in waiting if pieces not in ended]
 
-    def _pieces(self, archive: Archive, stretch: Stretch, beside: int) -> Iterator[Piece]:
-        """The records of a stretch in the order of folding, in pieces with memory for `beside` stretches."""
-        task, settings = self.task, self.task.settings
-        most = max(1_000, min(settings.commit_records, settings.batch_records // (self.tasks * beside)))
-        size, times = max(1, most // len(stretch.ranges)), task.claims[stretch.partition].times
-        cursors = {}
+    def _pieces(self, archive: Archive, stretch: Stretch) -> Iterator[Piece]:
+        """The records of a stretch in the order of folding."""
+        task, cursors = self.task, {}
+        times = task.claims[stretch.partition].times
         for topic, (start, end) in stretch.ranges.items():
             columns = ["offset", "timestamp", "key", "value", *(["headers"] if topic in task.app.marked else [])]
             place = (topic, stretch.partition)
             batches = archive.read(place, start, end, task.origins[topic].id, columns)
-            cursors[place] = Cursor(sized(batches, size), times.get(topic, 0), stretch.before)
+            cursors[place] = Cursor(sized(batches, UNIT // len(stretch.ranges)), times.get(topic, 0), stretch.before)
         yield from merged(cursors)

@@ -1,8 +1,9 @@
 """Answers as columns, and the rows of a training set."""
 
+from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 import pyarrow as pa
@@ -14,8 +15,10 @@ from devkit.registry import app as app_of
 from streamstate.answers.columns import Columns
 from streamstate.answers.rows import by_partition, read
 from streamstate.archive.files import require_empty
+from streamstate.cli.history.replay import offsets_at
 from streamstate.errors import BadKey, Declined
 from streamstate.keys import LONG, partition_of
+from streamstate.state.store import TopicPartition
 
 
 class Inner(msgspec.Struct, rename="camel"):
@@ -148,3 +151,24 @@ def test_a_text_that_is_no_key_is_refused() -> None:
     rows = pa.table({"key": ["x"], "time": pa.array([1], pa.timestamp("ms", tz="UTC"))})
     with pytest.raises(BadKey, match="'x' is no key"):
         next(by_partition(rows, LONG, 1))
+
+
+class Ends:
+    """Logs of a topic with two partitions."""
+
+    view_topics = ("plays",)
+    counts: ClassVar = {"plays": 2}
+
+    def ends(self, partitions: Collection[int]) -> dict[TopicPartition, int]:
+        return {("plays", partition): 10 for partition in partitions}
+
+
+@pytest.mark.parametrize(
+    ("position", "reason"),
+    [("", "no offset of plays:1"), ("plays:*=9", "long header"), ("plays:1=11", "plays:1 ends at the offset 10")],
+)
+def test_a_position_without_a_needed_offset_or_beyond_the_end_is_refused(position: str, reason: str) -> None:
+    logs: Any = Ends()
+    assert offsets_at("plays:0=99, plays:1=10", logs, {1}) == {("plays", 0): 99, ("plays", 1): 10}
+    with pytest.raises(Declined, match=reason):
+        offsets_at(position, logs, {1})

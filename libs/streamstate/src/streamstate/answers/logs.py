@@ -38,6 +38,10 @@ class Logs:
         self.origins = self._topics.describe(self.app.topics)
         self.counts = {topic: origin.partitions for topic, origin in self.origins.items()}
 
+    def ends(self, partitions: Collection[int]) -> dict[TopicPartition, int]:
+        """The present ends of the logs of `partitions`."""
+        return self._topics.ends(self._places(partitions))
+
     def warnings(self, partitions: Collection[int]) -> Iterator[str]:
         """Why answers from the logs of `partitions` may lack records that the stream once read."""
         for topic in self._topics.compacted(self.app.topics):
@@ -56,7 +60,7 @@ class Logs:
         begins = self._begins(places)
         with ExitStack() as opened:
             logs = []
-            for place, end in self._topics.ends(places).items():
+            for place, end in self.ends(partitions).items():
                 log = opened.enter_context(self._history.log(place, begins.get(place, 0)))
                 rank = self.app.topics.index(place[0])
                 messages = self._counted(log.up_to(end))

@@ -89,7 +89,7 @@ def named_view(of: Deployment, name: str) -> View[Any]:
 
 def milliseconds(text: str) -> int:
     """A time in milliseconds since 1970. Raises typer's error for another text."""
-    if text.isdigit():
+    if text.isdecimal():
         return int(text)
     try:
         time = datetime.fromisoformat(text)
@@ -131,7 +131,7 @@ def _answers(
         bar = bars.add_task("records", total=None)
         logs.notice = lambda records: bars.advance(bar, records)
         if moment is None:
-            past.advance_to(_offsets(position, logs, needed))
+            past.advance_to(offsets_at(position, logs, needed))
         else:
             past.advance_until(moment)
         return [
@@ -140,8 +140,11 @@ def _answers(
         ]
 
 
-def _offsets(text: str, logs: Logs, partitions: set[int]) -> dict[TopicPartition, int]:
-    """The offsets of a position. Raises `Declined` for a position without an offset of a needed partition."""
+def offsets_at(text: str, logs: Logs, partitions: set[int]) -> dict[TopicPartition, int]:
+    """The offsets of a position.
+
+    Raises `Declined` for a position without an offset of a needed partition, or with an offset beyond its end.
+    """
     given = offsets_of(text)
     for topic in logs.view_topics:
         for partition in sorted(partitions):
@@ -149,4 +152,8 @@ def _offsets(text: str, logs: Logs, partitions: set[int]) -> dict[TopicPartition
                 short = " (a long header has the greatest offset of a topic only)" if (topic, EACH) in given else ""
                 msg = f"the position has no offset of {topic}:{partition}{short}; give TOPIC:PARTITION=OFFSET of each"
                 raise Declined(msg)
+    for (topic, partition), end in logs.ends(partitions).items():
+        if (offset := given.get((topic, partition), 0)) > end:
+            msg = f"{topic}:{partition} ends at the offset {end}, before {offset}; give the position of an answer"
+            raise Declined(msg)
     return dict(given)

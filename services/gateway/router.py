@@ -11,9 +11,8 @@ import msgspec
 from services.gateway.directory import Directory, ServiceMap
 from services.gateway.upstream import Upstream
 from streamstate.keys import CODECS
-from streamstate.state.store import TopicPartition
+from streamstate.state.store import Positions, TopicPartition, offsets_of
 from streamstate.web.client.instances import Query
-from streamstate.web.freshness import Positions, offsets_of
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.problems import MOST_KEYS, not_ready
 from streamstate.web.http.request import POSITION, Response

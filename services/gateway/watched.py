@@ -11,9 +11,8 @@ import msgspec
 
 from services.gateway.directory import BESIDE, LocatedPart
 from services.gateway.users import PARTS
-from streamstate.state.store import TopicPartition
+from streamstate.state.store import Positions, TopicPartition, offsets_text
 from streamstate.web.client.instances import Query
-from streamstate.web.freshness import Positions, offsets_text
 from streamstate.web.http.events import LatestEvent
 
 EXPLAINED = ("explain", "true")

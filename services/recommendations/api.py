@@ -36,10 +36,10 @@ from streamstate.deployment.resources import cores
 from streamstate.erasure.topic import DeletionTopic
 from streamstate.keys import LONG
 from streamstate.settings import ApiSettings, load
-from streamstate.state.store import AsyncReads
+from streamstate.state.store import AsyncReads, Positions
 from streamstate.web.api import skeleton
 from streamstate.web.consistency import Demands
-from streamstate.web.freshness import Freshness, Positions
+from streamstate.web.freshness import Freshness
 from streamstate.web.http import parameters
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.problems import overloaded

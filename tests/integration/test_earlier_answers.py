@@ -24,10 +24,9 @@ from streamstate.answers.unloading import MANIFEST, POSITION
 from streamstate.cli.history.replay import named_view
 from streamstate.cli.main import app
 from streamstate.cli.services import Deployment, deployments
-from streamstate.web.freshness import offsets_of
-from streamstate.web.http.parameters import parse
+from streamstate.state.store import offsets_of
+from streamstate.view import encoded, parameters
 from streamstate.web.http.request import POSITION as HEADER
-from streamstate.web.http.request import encoded
 from tests.integration.driving import SETTLED_S, Driving
 from tests.waiting import until
 
@@ -100,7 +99,7 @@ def test_the_answers_of_then_are_replayed_byte_for_byte(driving: Driving, given:
             with logs.past([partition]) as past:
                 for each in sorted(asked, key=lambda each: sum(offsets_of(each.position).values())):
                     past.advance_to(offsets_of(each.position))
-                    query = parse(view.query, [("at", str(each.at))]) if name == "habits" and view.query else None
+                    query = parameters(view.query, {"at": str(each.at)}) if name == "habits" and view.query else None
                     now = encoded(past.answer(view.ask(each.key, query)))
                     compared += 1
                     different += [(each, now)] if now != each.body else []

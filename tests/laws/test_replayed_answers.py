@@ -19,9 +19,7 @@ from streamstate.processing.decode import Refusal
 from streamstate.state.memory import MemoryStore
 from streamstate.state.store import Origin, TopicPartition
 from streamstate.testing import Driver
-from streamstate.view import View
-from streamstate.web.http.parameters import parse
-from streamstate.web.http.request import encoded
+from streamstate.view import View, encoded, parameters
 from tests.raw import name_json, play_json
 
 Logs = Mapping[TopicPartition, Sequence[Message]]
@@ -175,7 +173,7 @@ def test_trailing_windows_end_at_the_given_moment() -> None:
     logs = of_plays([(1, 1, 1_750_000_000_000, True), (1, 1, 1_750_003_700_000, True)])
     made = past(app, view, logs)
     made.advance_until(1_750_003_700_000)
-    query = parse(view.query, [("at", "1750003700000")])
+    query = parameters(view.query, {"at": "1750003700000"})
     assert b'"1h":1' in encoded(made.answer(view.ask("1", query)))
 
 

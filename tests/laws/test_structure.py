@@ -44,7 +44,7 @@ ALLOWED: Mapping[str, set[str]] = {
     "errors": set(),
     "keys": {"errors"},
     "state": {"errors"},
-    "view": {"keys", "state"},
+    "view": {"errors", "keys", "state"},
     "app": {"errors", "keys", "state", "view"},
     "releases": {"errors", "state"},
     "archive": {"errors"},
@@ -63,12 +63,12 @@ ALLOWED: Mapping[str, set[str]] = {
     "spark": PROCESS,
     "verify": {*PROCESS, "profile"},
     "web.access": {"deployment", "errors", "view"},
-    "web.http": {"errors"},
+    "web.http": {"errors", "state", "view"},
     "web.client": {"deployment", "web.access", "web.http"},
     "web.server": {*CONTRACT, "deployment", "processing", "settings", "web.access", "web.http"},
     "web": {*PROCESS, "web.access", "web.client", "web.http", "web.server"},
-    "answers": {*PROCESS, "backup", "spark", "web", "web.http"},
-    "cli": {*PROCESS, "answers", "backup", "profile", "spark", "testing", "verify", "web", "web.access", "web.http"},
+    "answers": {*PROCESS, "backup", "spark"},
+    "cli": {*PROCESS, "answers", "backup", "profile", "spark", "testing", "verify", "web.access"},
 }
 """What each room, or module of the root, may import. Nothing imports what is not listed."""
 

@@ -6,9 +6,8 @@ import pytest
 
 from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import HistoryDays
-from streamstate.state.store import Commit, OffsetAdvance, Origin
+from streamstate.state.store import EACH, Commit, OffsetAdvance, Origin
 from streamstate.web.consistency import Demand
-from streamstate.web.freshness import EACH
 from streamstate.web.http.deadline import MIN_POSITION
 from streamstate.web.http.events import Streams
 from streamstate.web.http.problems import Problem

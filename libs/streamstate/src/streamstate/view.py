@@ -7,11 +7,13 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from streamstate.errors import BadParameter
 from streamstate.keys import KeyCodec, partition_of
 from streamstate.state.operations import Between, Delete, DeleteTimeline, Insert, Operation, Read, Remove, Top
 from streamstate.state.store import Store
 
 K = TypeVar("K")
+Q = TypeVar("Q", bound=msgspec.Struct)
 
 Scope = Literal["read", "explore", "admin"]
 """A caller's rights: read the data of a key, explore the data of all keys, operate."""
@@ -120,6 +122,21 @@ class View(Generic[K]):
         key = () if self.key is None else (self.key.parse(text),)
         given = () if self.query is None else (query or self.query(),)
         return Question(self, key, given)
+
+
+def parameters(kind: type[Q], given: Mapping[str, str]) -> Q:
+    """The parameters of a request. Raises `BadParameter` for a text of another type, or a number beyond its limits."""
+    try:
+        return msgspec.convert(given, kind, strict=False)
+    except msgspec.ValidationError as error:
+        why, _, name = str(error).partition(" - at `$.")
+        msg = f"{name.rstrip('`')}: {why}"
+        raise BadParameter(msg) from error
+
+
+def encoded(answer: Any) -> bytes:
+    """The body of an answer in JSON."""
+    return msgspec.json.encode(answer)
 
 
 @dataclass(frozen=True)

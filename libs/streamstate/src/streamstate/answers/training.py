@@ -21,8 +21,7 @@ from streamstate.answers.past import Past
 from streamstate.answers.rows import SCHEMA
 from streamstate.archive.files import opened, write_whole
 from streamstate.settings import PREFIX, ServiceSettings
-from streamstate.view import Question, View
-from streamstate.web.http import parameters
+from streamstate.view import Question, View, parameters
 
 _ROWS = 5_000
 """Rows of a batch of a file."""
@@ -41,7 +40,7 @@ class TrainingTask:
     package: str
     view: str
     settings: ServiceSettings
-    given: Sequence[tuple[str, str]]
+    given: Mapping[str, str]
     folder: str
     variables: Mapping[str, str]
     path: Sequence[str]
@@ -80,9 +79,9 @@ class TrainingTask:
         if view.query is None:
             return lambda key, _time: view.ask(key)
         kind = view.query
-        if "at" in kind.__struct_encode_fields__ and "at" not in dict(self.given):
-            return lambda key, time: view.ask(key, parameters.parse(kind, [*self.given, ("at", str(time))]))
-        query = parameters.parse(kind, self.given)
+        if "at" in kind.__struct_encode_fields__ and "at" not in self.given:
+            return lambda key, time: view.ask(key, parameters(kind, {**self.given, "at": str(time)}))
+        query = parameters(kind, self.given)
         return lambda key, _time: view.ask(key, query)
 
 

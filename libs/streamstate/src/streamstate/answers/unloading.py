@@ -20,10 +20,8 @@ from streamstate.errors import BadKey, Declined
 from streamstate.processing.fitness import require_same_folds
 from streamstate.state.operations import Read
 from streamstate.state.redis_reads import tag
-from streamstate.state.store import Snapshot
-from streamstate.view import View
-from streamstate.web.freshness import offsets_text
-from streamstate.web.http import parameters
+from streamstate.state.store import Snapshot, offsets_text
+from streamstate.view import View, parameters
 
 MANIFEST = "_manifest.json"
 """Written last: a folder with it is complete. Spark and Arrow skip files with an underscore."""
@@ -138,8 +136,8 @@ class Unloading:
         kind = self.view.query
         if kind is None:
             return None
-        at = [("at", str(round(self.taken.timestamp() * 1_000)))]
-        return parameters.parse(kind, at if "at" in kind.__struct_encode_fields__ else [])
+        at = {"at": str(round(self.taken.timestamp() * 1_000))}
+        return parameters(kind, at if "at" in kind.__struct_encode_fields__ else {})
 
 
 def key_pattern(app: App, view: View[Any]) -> re.Pattern[str]:

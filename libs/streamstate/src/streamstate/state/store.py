@@ -4,6 +4,7 @@ State lives in named keys, grouped by Kafka partition. Only a commit changes a p
 offset.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,6 +17,30 @@ from streamstate.state.operations import Operation, Read, changes
 
 TopicPartition = tuple[str, int]
 """Topic and partition."""
+
+Positions = Mapping[TopicPartition, int]
+"""Next offsets."""
+
+EACH = -1
+"""In place of a partition: each partition of the topic."""
+
+ENTRY_PATTERN = r"([A-Za-z0-9._-]{1,249}):([0-9]{1,9}|\*)=([0-9]{1,18})"
+_ENTRY = re.compile(ENTRY_PATTERN, re.ASCII)
+
+
+def offsets_text(offsets: Positions) -> str:
+    """Offsets in a header: `topic:partition=offset`, separated by commas."""
+    return ", ".join(f"{topic}:{'*' if p == EACH else p}={offset}" for (topic, p), offset in offsets.items())
+
+
+def offsets_of(text: str) -> Positions:
+    """The inverse of `offsets_text`; repeated partitions keep the greatest offset."""
+    entries = (
+        ((topic, EACH if partition == "*" else int(partition)), int(offset))
+        for topic, partition, offset in _ENTRY.findall(text)
+    )
+    # Sorted, the greatest offset of a partition comes last, and stays.
+    return dict(sorted(entries))
 
 
 DELETIONS = "user deletions"

@@ -13,8 +13,8 @@ from redis.exceptions import RedisError
 
 from streamstate.errors import IncompleteCommit, Misconfigured
 from streamstate.settings import DemandSettings
-from streamstate.state.store import TopicPartition
-from streamstate.web.freshness import EACH, Freshness, Positions, offsets_of
+from streamstate.state.store import EACH, Positions, TopicPartition, offsets_of
+from streamstate.web.freshness import Freshness
 from streamstate.web.http.deadline import ENTRIES, ENTRIES_PATTERN, MAX_STALENESS, MIN_POSITION, Deadline, bad_demand
 from streamstate.web.http.problems import not_ready
 

@@ -6,7 +6,6 @@ Kafka, and not in the state.
 """
 
 import math
-import re
 import time
 from collections.abc import Mapping, Sequence
 
@@ -18,16 +17,13 @@ from streamstate.deployment.background import keep_running
 from streamstate.deployment.metrics import Definition
 from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import Topics
-from streamstate.state.store import TopicPartition
-from streamstate.web.http.deadline import ENTRY_PATTERN
+from streamstate.state.store import EACH, Positions, TopicPartition, offsets_text
 from streamstate.web.http.request import AGE, POSITION
 
 log = structlog.get_logger()
 
 POLL_S = 0.5
 _MOST_READINGS = 600
-
-_ENTRY = re.compile(ENTRY_PATTERN, re.ASCII)
 
 STATE_AGE = Definition(
     "streamstate_state_age_seconds",
@@ -36,23 +32,12 @@ STATE_AGE = Definition(
 )
 METRICS = (STATE_AGE,)
 
-Positions = Mapping[TopicPartition, int]
-"""Next offsets."""
-
 Readings = Sequence[tuple[float, Positions]]
 """End offsets, each with the time of reading (seconds of one clock, rising)."""
 
 
-EACH = -1
-"""In place of a partition: each partition of the topic."""
-
 MOST_BYTES = 1_024
 """Limit of offsets in a header: proxies limit the head of an answer, by default to 4 KiB."""
-
-
-def offsets_text(offsets: Positions) -> str:
-    """Offsets in a header: `topic:partition=offset`, separated by commas."""
-    return ", ".join(f"{topic}:{'*' if p == EACH else p}={offset}" for (topic, p), offset in offsets.items())
 
 
 def bounded_text(offsets: Positions) -> str:
@@ -64,16 +49,6 @@ def bounded_text(offsets: Positions) -> str:
     for (topic, _), offset in offsets.items():
         greatest[topic, EACH] = max(offset, greatest.get((topic, EACH), 0))
     return offsets_text(greatest)
-
-
-def offsets_of(text: str) -> Positions:
-    """The inverse of `offsets_text`; repeated partitions keep the greatest offset."""
-    entries = (
-        ((topic, EACH if partition == "*" else int(partition)), int(offset))
-        for topic, partition, offset in _ENTRY.findall(text)
-    )
-    # Sorted, the greatest offset of a partition comes last, and stays.
-    return dict(sorted(entries))
 
 
 def age(readings: Readings, now: float, positions: Positions) -> float | None:

@@ -14,8 +14,8 @@ from streamstate.processing.fitness import (
 )
 from streamstate.releases.record import Releases, decoded
 from streamstate.state.operations import Read
-from streamstate.state.store import AsyncReads, Snapshot
-from streamstate.web.freshness import Freshness, Positions, bounded_text
+from streamstate.state.store import AsyncReads, Positions, Snapshot
+from streamstate.web.freshness import Freshness, bounded_text
 from streamstate.web.http.problems import not_ready
 from streamstate.web.http.request import BEGIN
 

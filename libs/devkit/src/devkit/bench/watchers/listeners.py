@@ -13,7 +13,7 @@ import aiohttp
 
 from devkit import DevkitError
 from services.events import LISTENING_EVENTS
-from streamstate.web.freshness import offsets_of
+from streamstate.state.store import offsets_of
 from streamstate_client.protocol import Parser
 
 AT_A_TIME = 16

@@ -1,7 +1,7 @@
 """`streamstate replay`: the API's answers as of a time or a position, and training sets."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,11 +14,8 @@ from streamstate.cli import output
 from streamstate.cli.output import AsJson
 from streamstate.cli.services import Deployment, Service, deployment, imported
 from streamstate.errors import Declined
-from streamstate.state.store import TopicPartition
-from streamstate.view import Question, View
-from streamstate.web.freshness import EACH, offsets_of, offsets_text
-from streamstate.web.http import parameters
-from streamstate.web.http.request import encoded
+from streamstate.state.store import EACH, TopicPartition, offsets_of, offsets_text
+from streamstate.view import Question, View, encoded, parameters
 
 ViewName = Annotated[str, typer.Argument(metavar="VIEW", help="View of the service, by its name.")]
 Keys = Annotated[list[str] | None, typer.Argument(metavar="KEY", help="Keys, as in the URL of the view.")]
@@ -65,7 +62,8 @@ def replay(
         raise typer.BadParameter(msg)
     of = deployment(service)
     asked = named_view(of, view)
-    given = [(name, value) for name, _, value in (each.partition("=") for each in query or ())]
+    given = {name: value for name, _, value in (each.partition("=") for each in query or ())}
+    _require_known(asked, given)
     if rows:
         made = imported("streamstate.cli.history.training").write(of, asked, given, rows, to)
         output.show(made, f"{made.rows:,} rows are in {made.files} files in {made.folder}", as_json=as_json)
@@ -99,23 +97,29 @@ def milliseconds(text: str) -> int:
     return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1_000)
 
 
+def _require_known(view: View[Any], given: Mapping[str, str]) -> None:
+    known = view.query.__struct_encode_fields__ if view.query else ()
+    if unknown := [name for name in given if name not in known]:
+        msg = f"{view.path} has no parameter {unknown[0]}; it has {', '.join(known) or 'none'}"
+        raise typer.BadParameter(msg)
+
+
 def _questions(
-    view: View[Any], keys: Sequence[str], given: Sequence[tuple[str, str]], moment: int | None
+    view: View[Any], keys: Sequence[str], given: Mapping[str, str], moment: int | None
 ) -> dict[str, Question]:
     """The questions by key. The end of trailing windows is `moment`, if the request has no other."""
     known = view.query.__struct_encode_fields__ if view.query else ()
-    parameters.require_known(given, known)
-    if "at" in known and "at" not in dict(given):
+    if "at" in known and "at" not in given:
         if moment is None:
             typer.echo(
                 "streamstate: the windows end at the present; give --query at=MILLISECONDS for another end", err=True
             )
         else:
-            given = [*given, ("at", str(moment))]
+            given = {**given, "at": str(moment)}
     if (view.key is None) != (not keys):
         msg = f"{view.path} takes {'no key' if view.key is None else 'a key; give one or more'}"
         raise typer.BadParameter(msg)
-    asked = parameters.parse(view.query, given) if view.query else None
+    asked = parameters(view.query, given) if view.query else None
     return {key: view.ask(key, asked) for key in keys or [""]}
 
 

@@ -1,7 +1,7 @@
 """`streamstate replay --rows`: a training set."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ class TrainingSet(msgspec.Struct):
     files: int
 
 
-def write(of: Deployment, view: View[Any], given: Sequence[tuple[str, str]], rows: Path, folder: str) -> TrainingSet:
+def write(of: Deployment, view: View[Any], given: Mapping[str, str], rows: Path, folder: str) -> TrainingSet:
     """Write the answers of `view` as of each of `rows` to files in `folder`; `given` are the request's parameters."""
     if view.over_all_partitions or view.key is None:
         msg = f"{view.path} is about all partitions; a training set needs a view about a key"

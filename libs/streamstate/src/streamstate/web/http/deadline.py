@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from streamstate.state.store import ENTRY_PATTERN
 from streamstate.web.http.problems import Problem, deadline_passed
 
 HEADER = "X-Deadline-Ms"
@@ -13,7 +14,6 @@ MAX_STALENESS = "X-Max-Staleness"
 MOST_MS = 999_999_999
 """The longest time of the header."""
 
-ENTRY_PATTERN = r"([A-Za-z0-9._-]{1,249}):([0-9]{1,9}|\*)=([0-9]{1,18})"
 ENTRIES_PATTERN = f"({ENTRY_PATTERN}(, ?{ENTRY_PATTERN})*)?"
 """The format of `X-Min-Position`: topic:partition=offset, separated by commas; empty for no demand.
 

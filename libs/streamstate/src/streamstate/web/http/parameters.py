@@ -7,6 +7,8 @@ from typing import TypeVar
 
 import msgspec
 
+from streamstate.errors import BadParameter
+from streamstate.view import parameters
 from streamstate.web.http.problems import Problem
 
 _MOST_SHOWN = 40
@@ -26,10 +28,9 @@ def parse(kind: type[Q], query: Iterable[tuple[str, str]]) -> Q:
         if times > 1:
             raise bad_parameter(f"{name} is given {times} times; give it once")
     try:
-        return msgspec.convert(dict(given), kind, strict=False)
-    except msgspec.ValidationError as error:
-        why, _, name = str(error).partition(" - at `$.")
-        raise bad_parameter(f"{name.rstrip('`')}: {why}; see /openapi.json for the limits") from error
+        return parameters(kind, dict(given))
+    except BadParameter as error:
+        raise bad_parameter(f"{error}; see /openapi.json for the limits") from error
 
 
 def require_known(query: Iterable[tuple[str, str]], known: Collection[str]) -> None:

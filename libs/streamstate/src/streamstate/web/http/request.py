@@ -6,8 +6,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, unquote
 
-import msgspec
-
+from streamstate.view import encoded
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.problems import MOST_KEYS, Problem
 
@@ -136,11 +135,6 @@ def json(answer: Any, served_by: str, headers: Mapping[str, str] | None = None) 
     if len(body) > MOST_BYTES:
         raise answer_too_large(len(body))
     return Response(200, body, {"Content-Type": JSON, SERVED_BY: served_by, **(headers or {})})
-
-
-def encoded(answer: Any) -> bytes:
-    """The body of an answer in JSON."""
-    return msgspec.json.encode(answer)
 
 
 def body_too_large() -> Problem:

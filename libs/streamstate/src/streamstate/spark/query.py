@@ -175,14 +175,14 @@ class Stream:
     def _supervise(self, run: Run) -> str:
         """Run the query until a restart is needed; returns the reason. Raises the query's own failure."""
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self._app.name)
+        self.status.started("; ".join(run.left_out.values()))
+        # Before the state moves: a reader of the new state reads no earlier refusal.
+        self._presence.report(self.status)
         if ended := self._backlog.fold(run):
             return ended
         parent = self._settings.checkpoints
         parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory("", f"{self._app.name}-", parent, ignore_cleanup_errors=True) as checkpoint:
-            self.status.started("; ".join(run.left_out.values()))
-            # Before the state moves: a reader of the new state reads no earlier refusal.
-            self._presence.report(self.status)
             query = run.start(self._spark, self.name, self._tasks, checkpoint)
             try:
                 return self._watch(query, run)

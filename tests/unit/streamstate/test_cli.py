@@ -216,3 +216,17 @@ def test_an_archive_that_is_no_folder_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.touch()
     assert "Not a directory" in failed(run("archive", "list", ARCHIVE=str(path)), 1)
+
+
+def test_a_damaged_file_stops_the_compaction_of_its_partition_alone(tmp_path: Path) -> None:
+    archive = Archive(str(tmp_path))
+    for partition in (0, 1):
+        for offset in (0, 1):
+            row = offset, 0, 1, None, None, None
+            archive.write(("plays", partition), Segment(offset, offset), "id", [batch([row])])
+    (tmp_path / "plays" / "0" / Segment(1, 1).name).write_bytes(b"")
+    compacted = run("archive", "compact", ARCHIVE=str(tmp_path), DELETIONS="")
+    assert compacted.exit_code == 1
+    assert "plays:0 is not compacted" in compacted.stderr
+    assert archive.segments(("plays", 1)) == [Segment(0, 1)]
+    assert len(archive.segments(("plays", 0))) == 2

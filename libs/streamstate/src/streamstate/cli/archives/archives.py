@@ -12,7 +12,7 @@ from streamstate.cli import output
 from streamstate.cli.archives.deleted import Deleted
 from streamstate.cli.output import AsJson, DryRun, Exit
 from streamstate.cli.services import configured, imported
-from streamstate.errors import Declined, Misconfigured
+from streamstate.errors import Declined, Misconfigured, StreamStateError
 from streamstate.kafka import rights
 from streamstate.settings import CommandSettings
 from streamstate.state.store import TopicPartition
@@ -97,21 +97,29 @@ def against_kafka(
 def in_place(topics: Topics = None, *, dry_run: DryRun = False, as_json: AsJson = False) -> None:
     """Join small files up to 128 MB, and leave out the records of deleted users.
 
-    Archivers and readers go on. After an interruption, run the command again.
+    Archivers and readers go on. After an interruption, run the command again. Exit status 1: a partition with a
+    damaged file, or with a second compaction, is not compacted.
     """
     settings = configured()
     archive = opened(settings)
     compaction = imported("streamstate.archive.compaction")
     run = compaction.planned if dry_run else compaction.compact
     deleted = Deleted(settings)
-    found = []
+    found, faults = [], 0
     for place in _with_progress(places(archive, topics)):
-        made = run(archive, place, deleted.of(place, archive.topic_id(place)))
+        try:
+            made = run(archive, place, deleted.of(place, archive.topic_id(place)))
+        except (StreamStateError, FileNotFoundError) as error:
+            typer.echo(f"streamstate: {place[0]}:{place[1]} is not compacted, run it again: {error}", err=True)
+            faults += 1
+            continue
         files = archive.files(place)
         found.append(Compacted(*place, len(files), sum(file.size for file in files), *made))
     columns = "topic", "partition", "files", "bytes", "rewritten files", "records left out"
     rows = [(*msgspec.structs.astuple(each),) for each in found]
     output.show(found, output.table(columns, rows), as_json=as_json)
+    if faults:
+        raise typer.Exit(Exit.REFUSED)
 
 
 @app.command("acl")

@@ -61,9 +61,9 @@ class Comparison:
         return found
 
     def _compare(self, place: TopicPartition, since: int, before: int, found: Compared) -> None:
-        erased = self._deleted.of(place, self._archive.topic_id(place))
         compacted = bool(self._topics.compacted([place[0]]))
         try:
+            erased = self._deleted.of(place, self._archive.topic_id(place))
             with self._both.log(place, since) as kept, self._kafka.log(place, since) as sent:
                 for stop in range(min(since + _PIECE, before), before + _PIECE, _PIECE):
                     archived, records = _rows(kept, min(stop, before)), _rows(sent, min(stop, before))

@@ -65,6 +65,13 @@ def test_batches_get_one_size(lengths: list[int], size: int) -> None:
     assert all(rows == size for rows in got[:-1])
 
 
+def test_large_records_end_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamstate.spark.backlog.merging._BYTES", 32)
+    given = [pa.RecordBatch.from_pydict({"offset": [1, 2, 3]}) for _ in range(4)]
+    assert [batch.num_rows for batch in sized(given, 100)] == [6, 6]
+    assert [batch.num_rows for batch in sized(given, 4)] == [4, 4, 4]
+
+
 def test_a_later_start_has_the_stream_time_of_the_state() -> None:
     [piece] = merged({("a", 0): Cursor(batches([3, 5], 9), time=9), ("b", 0): Cursor(batches([8], 9), before=9)})
     assert {place: batch.num_rows for place, batch in piece.items()} == {("a", 0): 2, ("b", 0): 1}

@@ -1,6 +1,7 @@
 """`make demo`: everything on this machine, fed and answering, until Ctrl-C."""
 
 import json
+import shlex
 import signal
 import sys
 import time
@@ -162,7 +163,7 @@ def servers(cluster: LocalCluster) -> str:
     if cluster.formats:
         variables |= {"FORMATS": f"'{json.dumps(cluster.formats)}'", "REGISTRY": cluster.registry.url}
     if cluster.settings.archive:
-        variables["ARCHIVE"] = cluster.settings.archive
+        variables["ARCHIVE"] = shlex.quote(cluster.settings.archive)
     return " ".join(f"{PREFIX}{name}={value}" for name, value in variables.items())
 
 

@@ -14,20 +14,24 @@ Piece = dict[TopicPartition, pa.RecordBatch]
 Loaded = tuple[pa.RecordBatch, npt.NDArray[np.int64]]
 """Rows, and their stream times in milliseconds."""
 
+_BYTES = 64 << 20
+"""The bytes after which a batch ends: of large records, a batch of as many rows would fill the memory."""
+
 
 def sized(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
-    """The rows of `batches` in batches of `size` rows, and the rest."""
+    """The rows of `batches` in batches of `size` rows, or of less with large records, and the rest."""
     held: list[pa.RecordBatch] = []
-    lacking = size
+    lacking, left = size, _BYTES
     for batch in batches:
         start = 0
         while start < batch.num_rows:
             held.append(batch.slice(start, lacking))
-            start += lacking
+            start += held[-1].num_rows
             lacking -= held[-1].num_rows
-            if not lacking:
+            left -= held[-1].nbytes
+            if not lacking or left <= 0:
                 yield joined(held)
-                held, lacking = [], size
+                held, lacking, left = [], size, _BYTES
     if held:
         yield joined(held)
 

@@ -218,6 +218,10 @@ def test_an_archive_that_is_no_folder_is_an_error(tmp_path: Path) -> None:
     assert "Not a directory" in failed(run("archive", "list", ARCHIVE=str(path)), 1)
 
 
+def test_an_archive_without_files_is_not_verified(tmp_path: Path) -> None:
+    assert "has no files" in failed(run("archive", "verify", ARCHIVE=str(tmp_path / "none")), 1)
+
+
 def test_a_damaged_file_stops_the_compaction_of_its_partition_alone(tmp_path: Path) -> None:
     archive = Archive(str(tmp_path))
     for partition in (0, 1):

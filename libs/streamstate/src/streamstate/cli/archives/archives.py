@@ -80,9 +80,11 @@ def against_kafka(
     """
     settings = configured()
     archive = opened(settings)
+    if not (of := places(archive, topics)):
+        msg = f"{archive.uri} has no files; check STREAMSTATE_ARCHIVE, and the log of the archiver"
+        raise Declined(msg)
     comparison = imported("streamstate.cli.archives.comparison").Comparison(settings, archive, Deleted(settings))
-    of = _with_progress(places(archive, topics))
-    found = [comparison.partition(place, everything=everything) for place in of]
+    found = [comparison.partition(place, everything=everything) for place in _with_progress(of)]
     columns = "topic", "partition", "next offset", "records behind Kafka", "compared records", "faults"
     rows = [
         (each.topic, each.partition, each.end, each.behind, each.compared, "; ".join(each.faults) or "-")

@@ -14,7 +14,8 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Route, s
 from devkit import feed
 from devkit.child_process import LOCALHOST, Child, free_port
 from devkit.local_cluster import LocalCluster, get
-from tests.integration.driving import Driving, running_cluster
+from tests.integration.driving import Driving, local_cluster
+from tests.integration.driving import running as cluster_running
 from tests.serving import running
 from tests.waiting import until
 
@@ -41,7 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     home = tmp_path_factory.mktemp("cluster")
-    with running_cluster(home, instances=INSTANCES, services=SERVICES) as cluster:
+    with cluster_running(local_cluster(home, instances=INSTANCES, services=SERVICES)) as cluster:
         yield cluster
 
 

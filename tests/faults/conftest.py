@@ -13,7 +13,7 @@ from tests.faults import fault_report
 from tests.faults.fleet import OTHERS, PATIENCE_S, Fleet
 from tests.faults.load import READS_PER_S
 from tests.faults.trial import Trial
-from tests.integration.driving import running_cluster
+from tests.integration.driving import local_cluster, running
 from tests.waiting import until
 
 SEED = 1
@@ -27,7 +27,7 @@ UnderLoad = Callable[..., AbstractContextManager[Trial]]
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Kafka and Redis, without services."""
     home = tmp_path_factory.mktemp("faults")
-    with running_cluster(home, services_too=False, instances={"metrics": 3}) as cluster:
+    with running(local_cluster(home, instances={"metrics": 3}), services_too=False) as cluster:
         yield cluster
 
 

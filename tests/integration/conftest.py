@@ -16,7 +16,7 @@ from streamstate.kafka.producer import producer
 from streamstate.state import redis_rights as redis
 from tests.collector import Collector, collecting
 from tests.deployment import Deployment
-from tests.integration.driving import Driving, running_cluster
+from tests.integration.driving import Driving, local_cluster, running
 from tests.integration.fragile.model import FIXED
 from tests.integration.releases import Releases
 from tests.stream_host import StreamHost
@@ -46,8 +46,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         patch.setenv("STREAMSTATE_BATCH_RECORDS", str(BATCH_RECORDS))
         patch.setenv("STREAMSTATE_REDIS_USERNAME", "ring")
         patch.setenv("STREAMSTATE_REDIS_PASSWORD", str(home / "password"))
-        with running_cluster(home, instances=INSTANCES, services=SERVICES) as cluster:
-            yield cluster
+        cluster = local_cluster(home, instances=INSTANCES, services=SERVICES)
+    with running(cluster):
+        yield cluster
 
 
 @pytest.fixture(scope="session")
@@ -59,7 +60,7 @@ def driving(cluster: LocalCluster) -> Driving:
 @pytest.fixture(scope="session")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Kafka and Redis without services, for what is not done to the ring."""
-    with running_cluster(tmp_path_factory.mktemp("servers"), services_too=False) as cluster:
+    with running(local_cluster(tmp_path_factory.mktemp("servers")), services_too=False) as cluster:
         yield cluster
 
 

@@ -30,10 +30,14 @@ from tests.waiting import until
 SETTLED_S = 120
 
 
+def local_cluster(home: Path, **plan: Any) -> LocalCluster:
+    """By the plan, with the environment of this moment; it says nothing."""
+    return LocalCluster(Plan(home, Path.cwd() / CACHE, **plan), say=lambda _line: None)
+
+
 @contextmanager
-def running_cluster(home: Path, *, services_too: bool = True, **plan: Any) -> Iterator[LocalCluster]:
-    """Kafka and Redis, and the services and streams of the plan, until the block ends."""
-    cluster = LocalCluster(Plan(home, Path.cwd() / CACHE, **plan), say=lambda _line: None)
+def running(cluster: LocalCluster, *, services_too: bool = True) -> Iterator[LocalCluster]:
+    """Kafka and Redis, and perhaps the services and streams of the plan, until the block ends."""
     try:
         (cluster.start if services_too else cluster.start_servers)()
         yield cluster

@@ -206,6 +206,7 @@ def test_totals_that_are_too_high_are_corrected(driving: Driving, run: Run) -> N
         return {(each.key() or b"").decode(): int(each.value() or 0) for each in driving.read(CLICKS_PER_REGION)}
 
     driving.out.produce(USER_CLICKS, b"3", b"a user")
+    driving.out.flush()
     driving.settle()
     totals = driving.regions()
     until(lambda: last() == totals, SETTLED_S, "the totals of the state")
@@ -219,4 +220,5 @@ def test_totals_that_are_too_high_are_corrected(driving: Driving, run: Run) -> N
     }
     until(lambda: last() == totals | {"nowhere": 0}, 30, "the totals of the state")
     driving.out.produce(USER_CLICKS, b"5", b"a user")
+    driving.out.flush()
     until(lambda: last()[UNKNOWN] == totals[UNKNOWN] + 5, SETTLED_S, "the next total")

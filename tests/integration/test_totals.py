@@ -49,6 +49,8 @@ def kafka(broker: Kafka) -> Iterator[Kafka]:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     for topic, partitions in ((IN, 1), (OUT, 3)):
         create_topics(broker.bootstrap, {topic: {}}, partitions)
+    # Not at once: the broker learns of topics from its controller, even of topics that it was asked to create.
+    until(lambda: admin.list_topics(timeout=5).topics.keys() >= {IN, OUT}, 30, "the broker to know its topics")
     yield broker
     for deleted in admin.delete_topics([IN, OUT], operation_timeout=10.0).values():
         deleted.result()

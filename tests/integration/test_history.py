@@ -1,82 +1,266 @@
-"""A state built from an archive after Kafka has deleted the records."""
+"""States built from an archive after Kafka has deleted records: every key as before, or a clear refusal."""
 
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from secrets import token_hex
+from typing import Any
 
+import psutil
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from devkit import records
-from streamstate.kafka.admin import Topics
+from devkit.child_process import Child, free_port
+from services.clicks.model import APP as CLICKS
+from services.events import LISTENING_EVENTS
+from services.metrics.model import APP as METRICS
+from services.names.model import APP as NAMES
+from streamstate.app import App
+from streamstate.cli.services import Deployment, deployments
+from streamstate.deployment.overrides import renamed
 from streamstate.kafka.producer import producer
+from streamstate.settings import CommandSettings
+from streamstate.state.redis import RedisStore
+from streamstate.state.redis_connections import connect
+from streamstate.verify.check import Check
 from streamstate.verify.redis_state import RedisState
 from tests.archiving import archive, cut
-from tests.deployment import SETTLED_S, Deployment
+from tests.deployment import SETTLED_S, Stream
+from tests.integration.driving import parts
 from tests.integration.releases import Releases
+from tests.integration.test_slices import backlog
 from tests.waiting import until
 
-PLAYS, USERS, PARTITIONS = 20_000, 60, 3
+PLAYS, USERS, PARTITIONS = 12_000, 40, 3
+UNEQUAL = ("owner", "epoch", "begun", "ended", "target")
+"""Fields of a partition that differ between two builds."""
+
+
+@dataclass
+class Kept:
+    """A service over topics of its own, whose archive is the folder `folder`."""
+
+    releases: Releases
+    app: App
+    folder: Path
+    name: str = field(default_factory=lambda: f"kept-{token_hex(4)}")
+
+    def __post_init__(self) -> None:
+        self.kafka = self.releases.cluster.kafka.bootstrap
+        self.client = connect(self.releases.cluster.redis.url, 5.0)
+        self.store = RedisStore(self.client, self.name)
+        outputs = (*self.app.emits, *(totals.topic for totals in self.app.totals))
+        self.names = {topic: f"{self.name}-{topic}" for topic in (*self.app.topics, *outputs)}
+        dead_letters = renamed(self.app, self.name, self.names).dead_letters
+        self.releases.create(*self.names.values(), dead_letters, partitions=PARTITIONS)
+
+    @property
+    def settings(self) -> CommandSettings:
+        own = {"name": self.name, "topics": self.names, "archive": str(self.folder)}
+        return self.releases.cluster.settings.model_copy(update=own)
+
+    @cached_property
+    def deployed(self) -> Deployment:
+        [of] = deployments(self.settings, [self.app.name])
+        return of
+
+    @property
+    def ends(self) -> dict[tuple[str, int], int]:
+        places = [(self.names[topic], p) for topic in self.app.topics for p in range(PARTITIONS)]
+        return self.deployed.topics.ends(places)
+
+    @contextmanager
+    def stream(self, make: Callable[..., Child] | None = None, **settings: str) -> Iterator[Stream]:
+        port = free_port()
+        own = {"ARCHIVE": str(self.folder), "STATUS_PORT": str(port), **settings}
+        child = (make or self.releases.make)(f"services.{self.app.name}", self.name, self.names, **own)
+        with child:
+            yield Stream(child, port)
+
+    def build(self, **settings: str) -> Stream:
+        """A stream, ended when the state has all records."""
+        with self.stream(None, **settings) as stream:
+            self.settle()
+        return stream
+
+    @property
+    def positions(self) -> dict[tuple[str, int], int]:
+        snapshots = self.store.read({partition: [] for partition in range(PARTITIONS)})
+        return {place: snapshots[place[1]].positions.get(place[0], 0) for place in self.ends}
+
+    def settle(self) -> None:
+        until(lambda: self.positions == self.ends, SETTLED_S, "the build")
+
+    def keep(self, deleted: float = 0.5, **shares: float) -> None:
+        """Archive the first part of each topic, by default 60 %, and delete the share `deleted` from Kafka."""
+        of_topics = {self.names[topic]: shares.get(topic.replace("-", "_"), 0.6) for topic in self.app.topics}
+        archive(str(self.folder), self.kafka, {topic: share for topic, share in of_topics.items() if share})
+        cut(self.kafka, {place: int(deleted * end) for place, end in self.ends.items() if of_topics[place[0]]})
+
+    def empty(self) -> None:
+        self.client.delete(*self.client.scan_iter(f"{{{self.name}:*"))
+
+    def contents(self) -> dict[str, object]:
+        """All keys of the state, and its positions."""
+        state, found = RedisState(self.client, self.name), dict[str, object]()
+        for partition in range(PARTITIONS):
+            keys = sorted(state.keys(partition))
+            look = state.read(partition, keys)
+            found |= {f"{partition}:{key}": value for key, value in zip(keys, look.values, strict=True)}
+            found |= {f"{partition}:{name}": at for name, at in look.held.items() if not name.startswith(UNEQUAL)}
+        return found
+
+    def differences(self) -> list[Any]:
+        report = Check(self.deployed.recounted, self.settings).run()
+        assert report.records > 0
+        return report.differences
+
+    def play(self, count: int = PLAYS) -> None:
+        out = producer(self.kafka)
+        for number in range(count):
+            play = records.event(number % USERS, number % 7, number % 11, number % 13, 1_750_000_000_000 + number)
+            out.produce(self.names[LISTENING_EVENTS], play[1], play[0])
+            out.poll(0)
+        out.flush()
+
+    def move(self) -> None:
+        """Wait until the state has moved on."""
+        before = sum(self.positions.values())
+        until(lambda: sum(self.positions.values()) > before, SETTLED_S, "a commit")
 
 
 @pytest.fixture
-def kept(releases: Releases, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Deployment]:
-    """A deployment of metrics that has folded some plays."""
-    deployment = Deployment(releases.cluster, request.node.name.replace("_", "-"), host=releases.make)
-    deployment.create(PARTITIONS)
-    deployment.archive = str(tmp_path)
-    play(deployment)
-    yield deployment
-    deployment.close()
+def played(releases: Releases, tmp_path: Path) -> Kept:
+    """A state of plays, which Kafka holds by half, and the archive more than that."""
+    kept = Kept(releases, METRICS, tmp_path)
+    kept.play()
+    kept.build()
+    return kept
 
 
-def play(deployment: Deployment) -> None:
-    out = producer(deployment.cluster.kafka.bootstrap)
-    for number in range(PLAYS):
-        key, value = records.event(number % USERS, number % 7, number % 11, number % 13, 1_750_000_000_000 + number)
-        out.produce(deployment.topic, value, key)
-        if number % 5_000 == 0:
-            out.flush()
-    out.flush()
+def test_every_key_is_as_before_and_verify_agrees(played: Kept) -> None:
+    before = played.contents()
+    played.keep()
+    played.empty()
+    stream = played.build()
+    assert "the archive is folded" in stream.child.tail(500)
+    assert played.contents() == before
+    assert played.differences() == []
+    begins = {f"begin:{played.names[LISTENING_EVENTS]}": "0"}
+    assert begins.items() <= RedisState(played.client, played.name).read(0, []).held.items()
 
 
-def contents(deployment: Deployment) -> dict[str, object]:
-    """All keys of the state, and its positions."""
-    state, found = RedisState(deployment.client, deployment.name), dict[str, object]()
-    for partition in range(PARTITIONS):
-        keys = sorted(state.keys(partition))
-        look = state.read(partition, keys)
-        found |= {f"{partition}:{key}": value for key, value in zip(keys, look.values, strict=True)}
-        found |= {f"{partition}:{field}": at for field, at in look.held.items() if not field.startswith(UNEQUAL)}
-    return found
+def test_kills_on_the_way_change_nothing(played: Kept) -> None:
+    before = played.contents()
+    played.keep(listening_events=1.0)
+    played.empty()
+    with played.stream(played.releases.cluster.deployment, BUILD_RATE=str(PLAYS // 40)) as stream:
+        for _ in range(2):
+            played.move()
+            for worker in workers(stream.child):
+                with suppress(psutil.NoSuchProcess):
+                    worker.kill()
+        played.move()
+        stream.child.kill()
+    assert 0 < sum(played.positions.values()) < PLAYS
+    played.build()
+    assert played.contents() == before
 
 
-UNEQUAL = ("owner", "epoch", "begun", "ended", "target")
-"""What differs between two builds."""
+def workers(stream: Child) -> list[psutil.Process]:
+    """The Python workers of a stream, without their parent: its children would outlive it."""
+    found = parts(stream)["worker"]
+    return [worker for worker in found if worker.ppid() in {each.pid for each in found}]
 
 
-def settle(deployment: Deployment) -> None:
-    """Wait until the state has reached the ends of the topic."""
-    topics = Topics(deployment.cluster.kafka.bootstrap)
-    ends = topics.ends((deployment.topic, partition) for partition in range(PARTITIONS))
+def test_two_instances_fence_each_other(played: Kept) -> None:
+    before = played.contents()
+    played.keep(listening_events=1.0)
+    played.empty()
+    with played.stream(INSTANCE="stream-0", ADVERTISE="127.0.0.1:1", BUILD_RATE=str(PLAYS // 8)):
+        played.move()
+        with played.stream(INSTANCE="stream-1", ADVERTISE="127.0.0.1:2"):
+            played.settle()
+            owners = {RedisState(played.client, played.name).read(p, []).held["owner"] for p in range(PARTITIONS)}
+    assert owners == {"127.0.0.1:1", "127.0.0.1:2"}
+    assert played.contents() == before
 
-    def reached() -> bool:
-        snapshots = deployment.store.read({partition: [] for partition in range(PARTITIONS)})
-        return all(snapshots[p].positions.get(topic, 0) == end for (topic, p), end in ends.items())
 
-    until(reached, SETTLED_S, "the build")
-
-
-def test_every_key_is_as_before(kept: Deployment) -> None:
-    kept.stream()
-    settle(kept)
-    for child in kept.started:
-        child.stop()
-    before = contents(kept)
-    assert len(before) > 3 * USERS
-    ends = archive(kept.archive, kept.cluster.kafka.bootstrap, {kept.topic: 0.6})
-    cut(kept.cluster.kafka.bootstrap, {place: end * 5 // 6 for place, end in ends.items()})
+@pytest.mark.parametrize("share", [1.0, 0.7], ids=["all archived", "a part archived"])
+def test_merged_topics_are_folded_in_one_order(releases: Releases, tmp_path: Path, share: float) -> None:
+    kept = Kept(releases, CLICKS, tmp_path)
+    click(kept)
+    kept.build()
+    before = kept.contents()
+    kept.keep(0.5 if share == 1 else 0.2, user_clicks=share, user_regions=share)
     kept.empty()
-    kept.stream()
-    settle(kept)
-    assert contents(kept) == before
-    assert "the archive is folded" in kept.started[-1].tail(500)
-    assert kept.command("verify", status=0)["differences"] == []
+    # Small slices, so that topics end within many of them.
+    stream = kept.build(BATCH_RECORDS="1000")
+    assert "the archive is folded" in stream.child.tail(500)
+    assert kept.contents() == before
+
+
+def click(kept: Kept) -> None:
+    for topic, partition, key, value, timestamp in backlog():
+        kept.releases.out.produce(kept.names[topic], value, key, partition, timestamp=timestamp)
+    kept.releases.out.flush()
+
+
+def test_tables_are_complete_before_the_archive_of_events_is_folded(releases: Releases, tmp_path: Path) -> None:
+    kept = Kept(releases, NAMES, tmp_path)
+    for number in range(20):
+        for topic in NAMES.tables:
+            kind, key, value = records.name(topic, number, f"{topic} {number}")
+            kept.releases.out.produce(kept.names[kind], value, key)
+    kept.releases.out.flush()
+    kept.play()
+    kept.build()
+    before = kept.contents()
+    # The tables are in Kafka only.
+    kept.keep(artists=0.0, albums=0.0, tracks=0.0, listening_events=0.8)
+    kept.empty()
+    stream = kept.build()
+    assert "the archive is folded" in stream.child.tail(500)
+    assert kept.contents() == before
+
+
+def test_what_cannot_be_built_is_refused_with_the_reason(played: Kept) -> None:
+    topic = played.names[LISTENING_EVENTS]
+    played.keep(listening_events=1.0)
+    played.empty()
+    second = sorted((played.folder / topic / "0").iterdir())[1]
+    away = played.folder / "away.parquet"
+    second.rename(away)
+    with played.stream() as stream:
+        stream.refused(f"the archive {played.folder} lacks the offsets", f"of {topic}:0", "bring their file back")
+        assert played.positions[topic, 0] == 0
+        away.rename(second)
+        played.settle()
+    shutil.move(played.folder / topic, played.folder / "gone")
+    played.empty()
+    with played.stream() as stream:
+        stream.refused(f"{topic}:0 begins at offset")
+
+
+def test_a_topic_created_anew_is_refused(played: Kept) -> None:
+    topic = played.names[LISTENING_EVENTS]
+    played.keep(listening_events=1.0)
+    played.empty()
+    admin = AdminClient({"bootstrap.servers": played.kafka, "log_level": 0})
+    admin.delete_topics([topic])[topic].result()
+    until(lambda: topic not in admin.list_topics(timeout=5).topics, 30, "the topic to be gone")
+    played.releases.create(topic, partitions=PARTITIONS)
+    with played.stream() as stream:
+        stream.refused("the topic was created anew; move the folder away")
+
+
+def test_a_merged_topic_that_is_not_archived_is_refused(releases: Releases, tmp_path: Path) -> None:
+    kept = Kept(releases, CLICKS, tmp_path)
+    click(kept)
+    kept.keep(user_regions=0.0, user_clicks=1.0)
+    with kept.stream() as stream:
+        stream.refused("merged with records of other topics that are not archived", "STREAMSTATE_ARCHIVE_TOPICS")

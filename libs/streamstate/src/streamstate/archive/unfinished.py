@@ -30,20 +30,21 @@ class Unfinished:
         self._stream = files.open_output_stream(self._path)
         self._writer = pq.ParquetWriter(self._stream, schema, compression="zstd")
         self._ahead: list[pa.RecordBatch] = []
+        self._ahead_rows = self._ahead_bytes = 0
         self._size = 0
         self._kept = False
 
     @property
     def size(self) -> int:
         """The bytes so far; rows of an incomplete row group count without compression."""
-        return self._size or self._stream.tell() + sum(each.nbytes for each in self._ahead)
+        return self._size or self._stream.tell() + self._ahead_bytes
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Append rows; they follow the earlier rows by offset."""
         self._ahead.append(batch)
-        if sum(each.num_rows for each in self._ahead) >= ROW_GROUP or (
-            sum(each.nbytes for each in self._ahead) >= _GROUP_BYTES
-        ):
+        self._ahead_rows += batch.num_rows
+        self._ahead_bytes += batch.nbytes
+        if self._ahead_rows >= ROW_GROUP or self._ahead_bytes >= _GROUP_BYTES:
             self._flush()
 
     def keep(self, name: str) -> None:
@@ -68,7 +69,7 @@ class Unfinished:
         if self._ahead:
             table = pa.Table.from_batches(self._ahead).replace_schema_metadata(self._schema.metadata)
             self._writer.write_table(table, row_group_size=ROW_GROUP)
-            self._ahead = []
+            self._ahead, self._ahead_rows, self._ahead_bytes = [], 0, 0
 
     def _sync(self, path: str) -> None:
         """Wait until a local disk has the file or folder: Kafka deletes the records that the archive has."""

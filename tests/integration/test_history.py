@@ -13,17 +13,19 @@ import psutil
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from devkit import records
+from devkit import records, topics
 from devkit.child_process import Child, free_port
 from services.clicks.model import APP as CLICKS
 from services.events import LISTENING_EVENTS
 from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES
+from streamstate import bootstrap
 from streamstate.app import App
 from streamstate.cli.services import Deployment, deployments
 from streamstate.deployment.overrides import renamed
 from streamstate.kafka.producer import producer
 from streamstate.settings import CommandSettings
+from streamstate.state.operations import Fields
 from streamstate.state.redis import RedisStore
 from streamstate.state.redis_connections import connect
 from streamstate.verify.check import Check
@@ -188,6 +190,28 @@ def test_two_instances_fence_each_other(played: Kept) -> None:
             owners = {RedisState(played.client, played.name).read(p, []).held["owner"] for p in range(PARTITIONS)}
     assert owners == {"127.0.0.1:1", "127.0.0.1:2"}
     assert played.contents() == before
+
+
+def test_a_deleted_user_stays_deleted(played: Kept) -> None:
+    deletions = f"{played.name}-deletions"
+    topics.create(played.kafka, {deletions: {"cleanup.policy": "compact"}}, 1)
+    played.keep(listening_events=1.0)
+    settings = played.settings.model_copy(update={"deletions": deletions})
+    asked = bootstrap.deletions(settings, played.deployed.topics)
+    assert asked
+    asked.request(played.deployed.app, "7")
+
+    def counted() -> int:
+        snapshots = played.store.read({partition: [Fields("numbers:7")] for partition in range(PARTITIONS)})
+        return sum(snapshot.values[0].get("#", 0) for snapshot in snapshots.values())
+
+    assert counted() == PLAYS // USERS
+    with played.stream(DELETIONS=deletions):
+        until(lambda: counted() == 0, SETTLED_S, "the user to be deleted")
+    played.empty()
+    played.build(DELETIONS=deletions)
+    assert counted() == 0
+    assert len(played.contents()) > USERS
 
 
 @pytest.mark.parametrize("share", [1.0, 0.7], ids=["all archived", "a part archived"])

@@ -66,7 +66,7 @@ soak: $(INSTALLED) redis ## an hour of load while something fails every minute, 
 change: $(CLASSES) redis ## change folds under load by stage, wait, promote, back and drop (8 minutes; EVENTS=2000 READS=200 WATCHERS=1000)
 	@$(BIN)/python -m devkit.change
 
-history: $(CLASSES) redis ## build a state from an archive beside the build from Kafka, and with kills (15 minutes; EVENTS=2000000 KILLS=5)
+history: $(CLASSES) redis ## build a state from an archive beside the build from Kafka, and with kills; replay, train and unload (20 minutes; EVENTS=2000000 KILLS=5)
 	@$(BIN)/python -m devkit.history
 
 nightly: $(INSTALLED) ## the model of the commit protocol, 100,000 histories on two cores (about 30 minutes)

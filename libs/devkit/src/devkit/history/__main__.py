@@ -12,12 +12,12 @@ from pydantic_settings import BaseSettings
 from devkit.bench.data import Data
 from devkit.bench.lab import servers
 from devkit.change.outcome import Row
-from devkit.history import building
+from devkit.history import answers, building
 from devkit.history.lab import Lab, widen
 from services.metrics.model import APP
 from streamstate import bootstrap
 
-PARTS: tuple[Callable[[Lab], Iterator[Row]], ...] = (building.measure,)
+PARTS: tuple[Callable[[Lab], Iterator[Row]], ...] = (building.measure, answers.measure)
 """In their order: a part may use the state that the part before leaves."""
 
 PARTITIONS = 32

@@ -62,6 +62,10 @@ class Lab:
     @cached_property
     def ends(self) -> dict[TopicPartition, int]:
         """The ends of the partitions of the plays."""
+        return self.now()
+
+    def now(self) -> dict[TopicPartition, int]:
+        """The present ends, with plays appended by a part."""
         topics = self.history.topics
         return topics.ends((LISTENING_EVENTS, p) for p in range(topics.partitions(LISTENING_EVENTS)))
 

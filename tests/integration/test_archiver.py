@@ -178,7 +178,9 @@ def test_commands_compare_and_compact_the_archive(archiving: Archiving) -> None:
     ]
     assert archiving.files() == PARTITIONS
     assert archiving.command("verify", "--all").exit_code == 0
-    archiving.archive.write((archiving.topic, 0), Segment(10**6, 10**6), "", [])
+    archiving.archive.write((archiving.topic, 0), Segment(10**6, 10**6), bound.topic_id, [])
     failed = archiving.command("verify")
     assert failed.exit_code == 1
     assert f"the offsets {listed[0]['end']} to 999999 lack" in failed.output
+    archiving.archive.write((archiving.topic, 0), Segment(10**7, 10**7), "another", [])
+    assert "the topic was created anew" in " ".join(archiving.command("verify").output.split())

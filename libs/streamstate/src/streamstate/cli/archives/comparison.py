@@ -9,7 +9,7 @@ from streamstate.archive.files import Archive
 from streamstate.archive.rows import Row, row
 from streamstate.archive.segments import gaps
 from streamstate.cli.archives.deleted import Deleted
-from streamstate.errors import StreamStateError
+from streamstate.errors import Misconfigured, StreamStateError
 from streamstate.kafka.history import History, TopicLog
 from streamstate.settings import CommandSettings
 from streamstate.state.store import TopicPartition
@@ -44,9 +44,15 @@ class Comparison:
     def partition(self, place: TopicPartition, *, everything: bool) -> Compared:
         """Compare a partition: a sample of its records, or with `everything` all that both have."""
         segments = self._archive.segments(place)
-        [begin], [log_end] = self._topics.begins([place]).values(), self._topics.ends([place]).values()
         end = max((segment.last for segment in segments), default=-1) + 1
-        found = Compared(*place, end, max(0, log_end - max(end, begin)), 0, [])
+        found = Compared(*place, end, 0, 0, [])
+        try:
+            self._require_same(place)
+        except StreamStateError as error:
+            found.faults.append(str(error))
+            return found
+        [begin], [log_end] = self._topics.begins([place]).values(), self._topics.ends([place]).values()
+        found.behind = max(0, log_end - max(end, begin))
         found.faults += [
             f"the offsets {gap.first} to {gap.last} lack: bring their file back from a copy" for gap in gaps(segments)
         ]
@@ -59,6 +65,13 @@ class Comparison:
             for since, before in _ranges(start, end, everything=everything):
                 self._compare(place, since, before, found)
         return found
+
+    def _require_same(self, place: TopicPartition) -> None:
+        """Raise `StreamStateError` where Kafka has no such topic, or another one."""
+        held, known = self._archive.topic_id(place), self._topics.origin(place[0]).id
+        if held not in (None, known):
+            msg = f"the topic was created anew ({known}, not {held}): move the folder of the old topic away"
+            raise Misconfigured(msg)
 
     def _compare(self, place: TopicPartition, since: int, before: int, found: Compared) -> None:
         compacted = bool(self._topics.compacted([place[0]]))

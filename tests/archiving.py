@@ -10,7 +10,7 @@ from streamstate.archive.files import Archive
 from streamstate.archive.rows import batch, row
 from streamstate.archive.segments import Segment
 from streamstate.kafka.admin import Topics
-from streamstate.kafka.history import History
+from streamstate.kafka.history import TopicHistory
 
 
 def archive(folder: str, kafka: str, shares: Mapping[str, float], files: int = 3) -> dict[tuple[str, int], int]:
@@ -19,7 +19,7 @@ def archive(folder: str, kafka: str, shares: Mapping[str, float], files: int = 3
     shares: the archived share (0 to 1) by topic.
     """
     topics, kept = Topics(kafka), Archive(folder)
-    history, ends = History(kafka, topics), {}
+    history, ends = TopicHistory(kafka, topics), {}
     for topic, share in shares.items():
         origin = topics.origin(topic)
         places = [(topic, partition) for partition in range(origin.partitions)]

@@ -7,7 +7,7 @@ import threading
 from services.archive.archiver import Archiver
 from services.archive.schemas import SchemaKeeper
 from services.archive.settings import ArchiverSettings
-from services.archive.status import Status
+from services.archive.status import ArchiverStatus
 from streamstate import bootstrap
 from streamstate.archive.files import Archive
 from streamstate.deployment import metrics
@@ -25,7 +25,7 @@ def run(settings: ArchiverSettings) -> None:
     if not (settings.archive and settings.archive_topics):
         msg = 'set STREAMSTATE_ARCHIVE, a folder or a URI, and STREAMSTATE_ARCHIVE_TOPICS, such as ["listening-events"]'
         raise Misconfigured(msg)
-    status, held, changed = Status(settings.archive_group), Held(), threading.Event()
+    status, held, changed = ArchiverStatus(settings.archive_group), Held(), threading.Event()
 
     def hold(partitions: Held) -> None:
         nonlocal held

@@ -11,14 +11,14 @@ import structlog
 from confluent_kafka import KafkaException, Message
 
 from services.archive.settings import ArchiverSettings
-from services.archive.status import Progress, Status
+from services.archive.status import ArchiverStatus, Progress
 from streamstate.archive.files import Archive
-from streamstate.archive.planning import Backlog, is_due
+from streamstate.archive.planning import Unarchived, is_due
 from streamstate.archive.rows import Row, batch, row
 from streamstate.archive.segments import Segment, gaps
 from streamstate.errors import Misconfigured, StreamStateError
 from streamstate.kafka.admin import Topics
-from streamstate.kafka.history import History
+from streamstate.kafka.history import TopicHistory
 from streamstate.kafka.reading import open_since
 from streamstate.state.store import TopicPartition
 
@@ -38,11 +38,11 @@ class Schemas(Protocol):
 
 
 @dataclass(frozen=True)
-class Kept:
+class ArchivedPart:
     """The archive's part of a partition.
 
     topic_id, end: of the topic, and the next offset to archive; None without a file. written, record_bytes: of the
-    newest file, as in `Backlog`.
+    newest file, as in `Unarchived`.
     """
 
     topic_id: str | None = None
@@ -55,15 +55,15 @@ class Archiver:
     """Archives partitions of topics, one file of a partition at a time. For one thread."""
 
     def __init__(
-        self, archive: Archive, topics: Topics, settings: ArchiverSettings, status: Status, schemas: Schemas
+        self, archive: Archive, topics: Topics, settings: ArchiverSettings, status: ArchiverStatus, schemas: Schemas
     ) -> None:
         self._archive = archive
         self._topics = topics
         self._settings = settings
         self._status = status
         self._schemas = schemas
-        self._log = History(settings.kafka, topics)
-        self._kept: dict[TopicPartition, Kept] = {}
+        self._log = TopicHistory(settings.kafka, topics)
+        self._kept: dict[TopicPartition, ArchivedPart] = {}
         self._oldest: dict[TopicPartition, tuple[int, float]] = {}
 
     def turn(self, held: Collection[TopicPartition]) -> bool:
@@ -128,24 +128,24 @@ class Archiver:
         self._status.progress[place] = replace(self._status.progress[place], end=next_start)
         return self._due(kept, next_start, end)
 
-    def _due(self, kept: Kept, start: int, end: int) -> bool:
-        backlog = Backlog(start, end, kept.written, kept.record_bytes)
+    def _due(self, kept: ArchivedPart, start: int, end: int) -> bool:
+        backlog = Unarchived(start, end, kept.written, kept.record_bytes)
         return is_due(backlog, time.time(), self._settings.archive_seconds, self._settings.archive_bytes)
 
-    def _look(self, place: TopicPartition, begin: int) -> Kept:
+    def _look(self, place: TopicPartition, begin: int) -> ArchivedPart:
         """What the archive has of a partition, up to a gap that Kafka, with records from `begin` on, can fill."""
         files = self._archive.files(place)
         if not files:
-            return Kept()
+            return ArchivedPart()
         newest = files[-1]
         segments = [file.segment for file in files]
         missing = [gap.first for gap in gaps(segments) if gap.first >= begin]
         end = min([max(segment.last for segment in segments) + 1, *missing])
         offsets = newest.segment.last - newest.segment.first + 1
-        return Kept(self._archive.topic_id(place), end, newest.written, newest.size / offsets)
+        return ArchivedPart(self._archive.topic_id(place), end, newest.written, newest.size / offsets)
 
     @staticmethod
-    def _require_uncut(kept: Kept, end: int) -> None:
+    def _require_uncut(kept: ArchivedPart, end: int) -> None:
         """Raise `Misconfigured` where Kafka has lost archived records."""
         if kept.end is not None and end < kept.end:
             msg = (
@@ -155,7 +155,7 @@ class Archiver:
             raise Misconfigured(msg)
 
     @staticmethod
-    def _require_same(place: TopicPartition, kept: Kept, topic_id: str) -> None:
+    def _require_same(place: TopicPartition, kept: ArchivedPart, topic_id: str) -> None:
         """Raise `Misconfigured` where the archive is of an earlier topic."""
         topic, _ = place
         if kept.topic_id not in (None, topic_id):
@@ -165,7 +165,7 @@ class Archiver:
             )
             raise Misconfigured(msg)
 
-    def _written(self, place: TopicPartition, start: int, end: int, topic_id: str) -> Kept:
+    def _written(self, place: TopicPartition, start: int, end: int, topic_id: str) -> ArchivedPart:
         """Write a file with the records from `start` on, before `end` or until the file is full."""
         began, last = time.monotonic(), end - 1
         with self._archive.writing(place, topic_id) as file, self._log.log(place, start) as read:
@@ -188,7 +188,7 @@ class Archiver:
         log.info(
             "archived", file=f"{place[0]}/{place[1]}/{segment.name}", bytes=file.size, seconds=time.monotonic() - began
         )
-        return Kept(topic_id, last + 1, time.time(), file.size / (last + 1 - start))
+        return ArchivedPart(topic_id, last + 1, time.time(), file.size / (last + 1 - start))
 
     def _rows(self, messages: Iterator[Message]) -> Iterator[list[Row]]:
         while rows := [row(message) for message in _piece(messages)]:

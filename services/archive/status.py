@@ -54,7 +54,7 @@ class Progress:
 
 
 @dataclass
-class Status:
+class ArchiverStatus:
     """Written by the archiver's loop, read by the port.
 
     service: the consumer group, the metrics' label. progress: by partition. faults: why a partition, or all (under the
@@ -81,7 +81,7 @@ class Status:
 
     def application(self) -> Application:
         """The WSGI application of the port."""
-        return metrics.application(StatusCollector(self), self._live, self._ready)
+        return metrics.application(ArchiverCollector(self), self._live, self._ready)
 
     def _live(self) -> Fault | None:
         return Fault("stuck") if time.monotonic() - self.turned > STILL_S else None
@@ -91,10 +91,10 @@ class Status:
         return Fault("not archiving", reasons=faults) if faults or not self.known else None
 
 
-class StatusCollector(Collector):
+class ArchiverCollector(Collector):
     """The metrics of a status."""
 
-    def __init__(self, status: Status) -> None:
+    def __init__(self, status: ArchiverStatus) -> None:
         self._status = status
 
     def collect(self) -> Iterator[Metric]:

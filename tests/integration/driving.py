@@ -21,7 +21,7 @@ from devkit.plan import Plan
 from devkit.records import Event
 from streamstate.cli.services import deployments
 from streamstate.kafka.admin import Topics
-from streamstate.kafka.history import History
+from streamstate.kafka.history import TopicHistory
 from streamstate.kafka.producer import producer
 from streamstate.verify.check import Check
 from streamstate.verify.recount import Difference
@@ -142,7 +142,7 @@ def strike(stream: Child, part: str, draw: Random) -> None:
 def read(cluster: LocalCluster, topic: str) -> list[Message]:
     """Every record of `topic`, partition by partition."""
     settings = cluster.settings
-    return list(History(settings.kafka, Topics(settings.kafka)).whole(topic))
+    return list(TopicHistory(settings.kafka, Topics(settings.kafka)).whole(topic))
 
 
 def headers(message: Message) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from streamstate.archive.segments import Segment, covered
 from streamstate.cli.main import app
 from streamstate.erasure.deletions import Bound, DeletionRecord
 from streamstate.erasure.topic import DeletionTopic
-from streamstate.kafka.history import History
+from streamstate.kafka.history import TopicHistory
 from streamstate.kafka.producer import Outgoing, producer, send_all, transaction
 from streamstate.keys import partition_of
 from tests.waiting import until
@@ -63,7 +63,7 @@ class Archiving:
     def connect(self) -> None:
         """Anew: after a restart of the broker, a client may need minutes to learn of the new leaders."""
         self.topics = bootstrap.topics(self.kafka.kafka, self.kafka.security)
-        self.history = History(self.kafka.kafka, self.topics)
+        self.history = TopicHistory(self.kafka.kafka, self.topics)
 
     def says(self, text: str) -> bool:
         """Whether `/readyz` answers with `text`."""

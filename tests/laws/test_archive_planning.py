@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from streamstate.archive.compaction import compact, planned
 from streamstate.archive.files import Archive, Archived
-from streamstate.archive.planning import Backlog, is_due, joins
+from streamstate.archive.planning import Unarchived, is_due, joins
 from streamstate.archive.rows import batch
 from streamstate.archive.segments import Segment, covered
 
@@ -47,19 +47,19 @@ def test_joined_files_are_full_or_alone_and_left_alone_afterwards(files: list[Ar
 def test_a_partition_is_due_with_records_after_the_period_or_for_a_full_file(
     start: int, records: int, age_s: float, record_bytes: float
 ) -> None:
-    backlog = Backlog(start, start + records, 1_000.0, record_bytes)
+    backlog = Unarchived(start, start + records, 1_000.0, record_bytes)
     due = is_due(backlog, 1_000.0 + age_s, 50.0, 1_000)
     assert due == (records > 0 and (1_000.0 + age_s - 1_000.0 >= 50 or records * record_bytes >= 1_000))
 
 
 def test_a_partition_without_a_file_is_due_at_its_first_record() -> None:
-    assert not is_due(Backlog(5, 5), 2e9, 3_600)
-    assert is_due(Backlog(5, 6), 2e9, 3_600)
+    assert not is_due(Unarchived(5, 5), 2e9, 3_600)
+    assert is_due(Unarchived(5, 6), 2e9, 3_600)
 
 
 def test_a_clock_that_was_set_back_delays_no_file_beyond_the_period() -> None:
-    assert not is_due(Backlog(5, 6, written=2e9 + 60), 2e9, 3_600)
-    assert is_due(Backlog(5, 6, written=2e9 + 86_400), 2e9, 3_600)
+    assert not is_due(Unarchived(5, 6, written=2e9 + 60), 2e9, 3_600)
+    assert is_due(Unarchived(5, 6, written=2e9 + 86_400), 2e9, 3_600)
 
 
 def filled(folder: Path, files: int = 6, each: int = 10) -> Archive:

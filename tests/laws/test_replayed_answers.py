@@ -11,7 +11,7 @@ from devkit.registry import app as app_of
 from services.events import LISTENING_EVENTS
 from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES
-from streamstate.answers.feed import Feed, dated
+from streamstate.answers.feed import MergedLogs, dated
 from streamstate.answers.past import Past, behind
 from streamstate.app import App
 from streamstate.keys import LONG
@@ -44,7 +44,7 @@ def of_plays(given: Iterable[tuple[int, int, int, bool]]) -> Logs:
 
 def past(app: App, view: View[Any], logs: Logs, refused: Any = None, partitions: int = 1) -> Past:
     own = behind(app, view)
-    feed = Feed(
+    feed = MergedLogs(
         dated(messages, source, rank, partition, (refused or {}).get((topic, partition), {}))
         for rank, (topic, source) in enumerate(zip(own.topics, own.sources, strict=True))
         for (of, partition), messages in logs.items()

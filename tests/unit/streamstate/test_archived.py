@@ -84,7 +84,7 @@ def test_tasks_get_equal_shares_and_whole_partitions() -> None:
     assert [len(held) for held in shared(stretches, 9)] == [2, 2, 2]
 
 
-class History:
+class TopicHistory:
     """Archived ends, and the first and last offsets of Kafka, by place."""
 
     def __init__(self, ends: dict[TopicPartition, int], kafka: dict[TopicPartition, tuple[int, int]]) -> None:
@@ -118,7 +118,7 @@ def planned(history: Any, app: App, offsets: dict[TopicPartition, int], most: in
     [(0, 3, True), (7, 3, False), (4, 3, True), (5, 3, False), (9, 9, False), (8, 9, True), (10, 3, False)],
 )
 def test_an_archive_is_read_where_kafka_lacks_records_or_it_has_many(position: int, begin: int, *, found: bool) -> None:
-    history = History({("a", 0): 10}, {("a", 0): (begin, 20)})
+    history = TopicHistory({("a", 0): 10}, {("a", 0): (begin, 20)})
     expected = [Stretch(0, {"a": (position, 10)}, None)] if found else []
     assert planned(history, app(("a",)), {("a", 0): position}) == expected
 
@@ -127,9 +127,9 @@ def test_merged_topics_end_before_the_first_record_that_only_kafka_has() -> None
     kafka = {("a", 0): (9, 20), ("b", 0): (0, 30), ("c", 0): (0, 5)}
     offsets = dict.fromkeys(kafka, 0)
     merging = app(("a", "b", "c"))
-    [stretch] = planned(History({("a", 0): 10, ("b", 0): 30}, kafka), merging, offsets)
+    [stretch] = planned(TopicHistory({("a", 0): 10, ("b", 0): 30}, kafka), merging, offsets)
     assert stretch == Stretch(0, {"a": (0, 10), "b": (0, 30)}, 1_000)
-    [stretch] = planned(History({("a", 0): 10, ("b", 0): 25, ("c", 0): 5}, kafka), merging, offsets)
+    [stretch] = planned(TopicHistory({("a", 0): 10, ("b", 0): 25, ("c", 0): 5}, kafka), merging, offsets)
     assert stretch.before == 1_010
-    [stretch] = planned(History({("a", 0): 20, ("b", 0): 30, ("c", 0): 5}, kafka), merging, offsets)
+    [stretch] = planned(TopicHistory({("a", 0): 20, ("b", 0): 30, ("c", 0): 5}, kafka), merging, offsets)
     assert stretch.before is None

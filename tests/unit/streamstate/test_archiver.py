@@ -12,7 +12,7 @@ from werkzeug.test import Client
 
 from services.archive.archiver import Archiver
 from services.archive.settings import ArchiverSettings
-from services.archive.status import STILL_S, Status
+from services.archive.status import STILL_S, ArchiverStatus
 from streamstate.archive.files import Archive
 from streamstate.archive.rows import Row, batch
 from streamstate.archive.segments import Segment, covered
@@ -72,7 +72,7 @@ class NoSchemas:
 
 class Turns:
     def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
-        self.kafka, self.status = Kafka(), Status("archivers")
+        self.kafka, self.status = Kafka(), ArchiverStatus("archivers")
         self.archive = Archive(str(folder))
         given = ArchiverSettings(archive_topics=("plays",), **settings)
         self.archiver = Archiver(self.archive, self.kafka, given, self.status, NoSchemas())

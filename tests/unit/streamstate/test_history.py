@@ -13,7 +13,7 @@ from streamstate.archive.files import SCHEMA, Archive, ReplacedTopic
 from streamstate.archive.segments import Segment
 from streamstate.errors import Misconfigured, StreamStateError
 from streamstate.kafka import history
-from streamstate.kafka.history import History
+from streamstate.kafka.history import TopicHistory
 from streamstate.kafka.security import OPEN
 from streamstate.state.store import Origin
 
@@ -77,13 +77,13 @@ def archive(tmp_path: Path) -> Archive:
 
 @pytest.fixture
 def made(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> Any:
-    def history_of(begin: int, end: int, *archived: tuple[int, int], topic_id: str = "id") -> History:
+    def history_of(begin: int, end: int, *archived: tuple[int, int], topic_id: str = "id") -> TopicHistory:
         topics: Any = Topics(begin, end)
         monkeypatch.setattr(history, "consumer", lambda *_: Consumer(topics))
         Consumer.opened = []
         for first, last in archived:
             archive.write(PLACE, Segment(first, last), topic_id, rows(range(first, last + 1)))
-        return History("kafka:9092", topics, archive)
+        return TopicHistory("kafka:9092", topics, archive)
 
     return history_of
 

@@ -11,7 +11,7 @@ from werkzeug.test import Client
 
 from streamstate.deployment.spans import Spans
 from streamstate.kafka.admin import Topics
-from streamstate.kafka.history import History
+from streamstate.kafka.history import TopicHistory
 from streamstate.spark.run import reason
 from streamstate.spark.status import STILL_S, Status, application
 from streamstate.state.store import TopicPartition
@@ -47,7 +47,7 @@ class Away(Ends):
 
 @pytest.fixture
 def status() -> Status:
-    return Status("metrics", History("", Ends()))
+    return Status("metrics", TopicHistory("", Ends()))
 
 
 def scrape(status: Status) -> str:
@@ -55,7 +55,7 @@ def scrape(status: Status) -> str:
 
 
 def test_ready_once_it_folds_and_not_after_a_failure(status: Status) -> None:
-    client = Client(application([status, Status("names", History("", Ends()), folding=True)]))
+    client = Client(application([status, Status("names", TopicHistory("", Ends()), folding=True)]))
     answer = client.get("/readyz")
     idle = {"status": "not folding", "services": ["metrics"], "reasons": {}}
     assert (answer.status_code, answer.get_json()) == (503, idle)
@@ -108,7 +108,7 @@ def test_offsets_are_counted_while_they_are_held(status: Status) -> None:
 
 
 def test_without_kafka_there_is_no_lag_but_all_else(status: Status) -> None:
-    status.records = History("", Away())
+    status.records = TopicHistory("", Away())
     status.moved({("t", 0): 4})
     found = scrape(status)
     assert sample(found, "streamstate_stream_lag") is None

@@ -25,7 +25,7 @@ from streamstate.erasure.topic import DeletionTopic
 from streamstate.errors import Commands, Misconfigured
 from streamstate.formats.applied import formatted
 from streamstate.kafka.admin import Topics
-from streamstate.kafka.history import History
+from streamstate.kafka.history import TopicHistory
 from streamstate.kafka.security import Security
 from streamstate.releases.footprint import Footprint, measured
 from streamstate.releases.pointer import Pointer
@@ -165,13 +165,13 @@ def topics(kafka: str, security: Security) -> Topics:
     return Topics(kafka, security=security)
 
 
-def history(settings: ServiceSettings, topics: Topics) -> History:
+def history(settings: ServiceSettings, topics: Topics) -> TopicHistory:
     """The records of Kafka, and of the archive, if there is one. Raises `Misconfigured` for an unusable archive."""
     if not settings.archive:
-        return History(settings.kafka, topics)
+        return TopicHistory(settings.kafka, topics)
     from streamstate.archive.files import Archive  # noqa: PLC0415, Arrow is not needed without an archive
 
-    return History(settings.kafka, topics, Archive(settings.archive))
+    return TopicHistory(settings.kafka, topics, Archive(settings.archive))
 
 
 def deletions(settings: ServiceSettings, topics: Topics) -> DeletionTopic | None:

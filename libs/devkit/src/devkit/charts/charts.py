@@ -181,7 +181,7 @@ class Gateway(Answering):
     test: Test = value(Test(path="/readyz", contains='"status":"ready"'), "the request of helm test")
 
 
-class Archiver(Pods):
+class ArchiverPods(Pods):
     """The archiver."""
 
     template = "archive"
@@ -298,7 +298,7 @@ def charts() -> Mapping[str, Values]:
     """The charts by their folder, with their default values."""
     made: dict[str, Values] = {
         **{name: Replicated() if app(name).any_instance else ServiceValues() for name in SERVICES},
-        "archive": Archiver(),
+        "archive": ArchiverPods(),
         "gateway": Gateway(services={name: name for name in map(release, STANDARD)}),
         "infra": Infra(kafka=InfraKafka(topics=topics.configurations())),
         "monitoring": Monitoring(),

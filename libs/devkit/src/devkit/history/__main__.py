@@ -13,11 +13,11 @@ from devkit.bench.data import Data
 from devkit.bench.lab import servers
 from devkit.change.outcome import Row
 from devkit.history import answers, building
-from devkit.history.lab import Lab, widen
+from devkit.history.lab import HistoryLab, widen
 from services.metrics.model import APP
 from streamstate import bootstrap
 
-PARTS: tuple[Callable[[Lab], Iterator[Row]], ...] = (building.measure, answers.measure)
+PARTS: tuple[Callable[[HistoryLab], Iterator[Row]], ...] = (building.measure, answers.measure)
 """In their order: a part may use the state that the part before leaves."""
 
 PARTITIONS = 32
@@ -36,7 +36,7 @@ def measure(settings: HistorySettings, home: Path) -> list[Row]:
     with servers(home / "cluster", services=[APP.name]) as cluster:
         widen(cluster.kafka.bootstrap, PARTITIONS)
         Data.make(settings.events).send(cluster.kafka.bootstrap)
-        lab = Lab(cluster, settings.events, home / "archive", settings.kills)
+        lab = HistoryLab(cluster, settings.events, home / "archive", settings.kills)
         return [row for part in PARTS for row in part(lab)]
 
 

@@ -18,7 +18,7 @@ from devkit.bench import cpu
 from devkit.bench.data import Data
 from devkit.change.outcome import Row
 from devkit.demo import say
-from devkit.history.lab import LONGEST_S, Lab
+from devkit.history.lab import LONGEST_S, HistoryLab
 from devkit.local_cluster import answers, variables
 from services.metrics.model import APP, VIEW
 from streamstate.answers.logs import Logs
@@ -43,7 +43,7 @@ class Given(NamedTuple):
     body: bytes
 
 
-def measure(lab: Lab) -> Iterator[Row]:
+def measure(lab: HistoryLab) -> Iterator[Row]:
     """The rows about answers. Needs a state of all plays, and appends plays."""
     [api] = lab.cluster.apis
     with lab.building(lab.events) as stream, api:
@@ -59,11 +59,11 @@ def measure(lab: Lab) -> Iterator[Row]:
     yield _trained(lab)
 
 
-def _address(lab: Lab) -> str:
+def _address(lab: HistoryLab) -> str:
     return lab.cluster.addresses[APP.name][0]
 
 
-def _given(lab: Lab, users: Sequence[int]) -> list[Given]:
+def _given(lab: HistoryLab, users: Sequence[int]) -> list[Given]:
     pool, found = urllib3.PoolManager(), []
     for user in map(str, users):
         path = VIEW.path.replace("<key>", user)
@@ -73,7 +73,7 @@ def _given(lab: Lab, users: Sequence[int]) -> list[Given]:
     return found
 
 
-def _differing(lab: Lab, given: Sequence[Given]) -> int:
+def _differing(lab: HistoryLab, given: Sequence[Given]) -> int:
     """The number of answers with another body in a replay."""
     say(f"replaying {len(given):,} answers")
     logs = Logs(APP, VIEW, lab.settings)
@@ -90,7 +90,7 @@ def _differing(lab: Lab, given: Sequence[Given]) -> int:
     return different
 
 
-def _trained(lab: Lab) -> Row:
+def _trained(lab: HistoryLab) -> Row:
     """A training set of every second play: the answer about its user at its time."""
     keys, times = [], []
     for place, end in lab.ends.items():
@@ -106,7 +106,7 @@ def _trained(lab: Lab) -> Row:
     return Row(name, seconds, TRAINING_S * max(1.0, lab.events / _FULL))
 
 
-def _unloaded(lab: Lab) -> Iterator[Row]:
+def _unloaded(lab: HistoryLab) -> Iterator[Row]:
     folder = lab.archive.parent / "unloaded"
     seconds, memory = _command(lab, "unload", APP.name, VIEW.name, "--to", str(folder))
     [made] = (folder / VIEW.name).iterdir()
@@ -117,7 +117,7 @@ def _unloaded(lab: Lab) -> Iterator[Row]:
     yield Row(name, sum(_different(lab, rows[n : n + _MANY]) for n in range(0, len(rows), _MANY)), 0)
 
 
-def _different(lab: Lab, rows: Sequence[dict[str, Any]]) -> int:
+def _different(lab: HistoryLab, rows: Sequence[dict[str, Any]]) -> int:
     """The number of rows that differ from the API's answers."""
     asked = {VIEW.name: [row["key"] for row in rows]}
     url = f"http://{_address(lab)}/v1/many"
@@ -125,7 +125,7 @@ def _different(lab: Lab, rows: Sequence[dict[str, Any]]) -> int:
     return sum({name: value for name, value in row.items() if name != "key"} != found[row["key"]] for row in rows)
 
 
-def _command(lab: Lab, *arguments: str) -> tuple[float, int]:
+def _command(lab: HistoryLab, *arguments: str) -> tuple[float, int]:
     """Run `streamstate`; seconds, and peak memory of its processes in bytes."""
     settings = {"KAFKA": lab.settings.kafka, "REDIS": lab.settings.redis, "ARCHIVE": str(lab.archive)}
     started, memory = time.monotonic(), 0

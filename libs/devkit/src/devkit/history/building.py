@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from devkit.bench import cpu
 from devkit.change.outcome import Row
 from devkit.demo import say
-from devkit.history.lab import LONGEST_S, Lab
+from devkit.history.lab import LONGEST_S, HistoryLab
 from services.metrics.model import APP
 from streamstate.verify.check import Check
 from streamstate.verify.replay import replayed
@@ -21,7 +21,7 @@ KILLED_RATE_S = 30
 """Seconds of a build with kills, so that each kill finds a build."""
 
 
-def measure(lab: Lab) -> Iterator[Row]:
+def measure(lab: HistoryLab) -> Iterator[Row]:
     """The rows of builds. Leaves a state of all plays, and Kafka without the first half."""
     say("building the state from Kafka")
     own = _built(lab, archive="")
@@ -44,7 +44,7 @@ def measure(lab: Lab) -> Iterator[Row]:
     yield Row(f"verify over archive and Kafka: differences of {recounted.keys:,} keys", len(recounted.differences), 0)
 
 
-def _built(lab: Lab, archive: str) -> dict[str, float]:
+def _built(lab: HistoryLab, archive: str) -> dict[str, float]:
     """CPU seconds of stream and Redis for the second half of a build, and the stream's peak memory in bytes."""
     marks: list[tuple[int, cpu.Usage]] = []
     memory = [0]
@@ -67,7 +67,7 @@ def _built(lab: Lab, archive: str) -> dict[str, float]:
     return {"cpu": used * (lab.events / 2) / (folded - half), "memory": max(memory)}
 
 
-def _killed(lab: Lab) -> int:
+def _killed(lab: HistoryLab) -> int:
     """Build with kills -9 of the stream, evenly over the build; the number of kills."""
     rate = str(max(1, lab.events // KILLED_RATE_S))
     for kill in range(lab.kills):

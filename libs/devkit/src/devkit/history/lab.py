@@ -18,7 +18,7 @@ from streamstate import bootstrap
 from streamstate.archive.files import Archive
 from streamstate.archive.rows import batch, row
 from streamstate.archive.segments import Segment
-from streamstate.kafka.history import History
+from streamstate.kafka.history import TopicHistory
 from streamstate.settings import CommandSettings
 from streamstate.state.redis import RedisStore
 from streamstate.state.redis_connections import connect
@@ -40,7 +40,7 @@ def widen(bootstrap: str, partitions: int) -> None:
 
 
 @dataclass(frozen=True)
-class Lab:
+class HistoryLab:
     """Servers with `events` plays. archive: the folder of their archive. kills: of a stream in each part."""
 
     cluster: LocalCluster
@@ -54,7 +54,7 @@ class Lab:
         return self.cluster.settings.model_copy(update={"archive": str(self.archive)})
 
     @cached_property
-    def history(self) -> History:
+    def history(self) -> TopicHistory:
         """Archive and Kafka."""
         settings = self.settings
         return bootstrap.history(settings, bootstrap.topics(settings.kafka, settings.security))

@@ -64,7 +64,7 @@ def _marker(message: Message) -> bytes | None:
     return value if isinstance(value, bytes) else None
 
 
-class Feed:
+class MergedLogs:
     """The records of several logs, each read once. At equal stream times, they come by rank, then by partition.
 
     logs: the records of each log in the order of `dated`.

@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from confluent_kafka import Message
 
 from streamstate import bootstrap
-from streamstate.answers.feed import Feed, dated
+from streamstate.answers.feed import MergedLogs, dated
 from streamstate.answers.past import Past, behind
 from streamstate.app import App
 from streamstate.erasure.applying import Erased
@@ -65,7 +65,7 @@ class Logs:
                 rank = self.app.topics.index(place[0])
                 messages = self._counted(log.up_to(end))
                 logs.append(dated(messages, self.app.sources[rank], rank, place[1], refused.get(place, {})))
-            yield Past(self.app, self.origins, Feed(logs), refused, self._erased(claims))
+            yield Past(self.app, self.origins, MergedLogs(logs), refused, self._erased(claims))
 
     def _places(self, partitions: Collection[int]) -> list[TopicPartition]:
         return [

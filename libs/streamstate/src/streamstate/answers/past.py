@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import msgspec
 
-from streamstate.answers.feed import Dated, Feed
+from streamstate.answers.feed import Dated, MergedLogs
 from streamstate.app import App
 from streamstate.erasure.applying import Erased, personal
 from streamstate.processing.decode import DeadLetter, RawRecord, Refusal
@@ -41,7 +41,9 @@ class Past:
     partitions are looked up, so the partitions of tables are all folded.
     """
 
-    def __init__(self, app: App, origins: Mapping[str, Origin], feed: Feed, refused: Refused, erased: Erased) -> None:
+    def __init__(
+        self, app: App, origins: Mapping[str, Origin], feed: MergedLogs, refused: Refused, erased: Erased
+    ) -> None:
         self._app = app
         self._feed = feed
         self._store = MemoryStore()

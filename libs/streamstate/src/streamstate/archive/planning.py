@@ -7,7 +7,7 @@ from streamstate.archive.files import Archived
 from streamstate.archive.segments import FILE_BYTES, superseded
 
 
-class Backlog(NamedTuple):
+class Unarchived(NamedTuple):
     """Records of a partition that the archive lacks: offsets from `start` on, before `end`.
 
     written: the time (seconds since 1970) of the newest file, 0 without a file. record_bytes: the bytes of a record in
@@ -20,7 +20,7 @@ class Backlog(NamedTuple):
     record_bytes: float = 0.0
 
 
-def is_due(backlog: Backlog, now: float, period_s: float, file_bytes: int = FILE_BYTES) -> bool:
+def is_due(backlog: Unarchived, now: float, period_s: float, file_bytes: int = FILE_BYTES) -> bool:
     """Whether to write a file: the newest file is `period_s` old, or the backlog fills a file of `file_bytes`.
 
     A file from the far future is old too: the clock was set back.

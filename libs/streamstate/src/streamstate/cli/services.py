@@ -17,7 +17,7 @@ from streamstate.app import App
 from streamstate.deployment import logs
 from streamstate.errors import Commands, Misconfigured
 from streamstate.kafka.admin import Topics
-from streamstate.kafka.history import History
+from streamstate.kafka.history import TopicHistory
 from streamstate.releases.pointer import Pointer
 from streamstate.settings import CommandSettings, load, require_known
 from streamstate.state.redis import RedisStore
@@ -76,7 +76,7 @@ class Deployment:
         return bootstrap.topics(self.settings.kafka, self.settings.security)
 
     @cached_property
-    def history(self) -> History:
+    def history(self) -> TopicHistory:
         """The records of its topics in Kafka and in the archive. Raises `Misconfigured`."""
         return bootstrap.history(self.settings, self.topics)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import structlog
 
 from streamstate.app import App
-from streamstate.kafka.history import History
+from streamstate.kafka.history import TopicHistory
 from streamstate.processing.fitness import (
     LOST,
     allowed,
@@ -32,7 +32,7 @@ class Claims:
 
     app: App
     store: Store
-    history: History
+    history: TopicHistory
     owner: str
     truncated: Collection[str]
     skip_lost: bool

@@ -23,7 +23,7 @@ _PIECE = 2_000
 
 
 @dataclass(frozen=True)
-class History:
+class TopicHistory:
     """The topics of Kafka at `bootstrap`, and their records in `archive`, if there is one."""
 
     bootstrap: str
@@ -115,7 +115,7 @@ class TopicLog:
     Records in the archive are read from there, and the others from Kafka.
     """
 
-    def __init__(self, history: History, place: Place, start: int) -> None:
+    def __init__(self, history: TopicHistory, place: Place, start: int) -> None:
         self.topic, self._partition = place
         self._history = history
         self._place = place

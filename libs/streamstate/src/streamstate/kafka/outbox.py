@@ -8,7 +8,7 @@ from confluent_kafka import Producer
 
 from streamstate.app import App, Emit
 from streamstate.kafka.dlq.records import dead_letters, derived, halting, original_headers, shortened
-from streamstate.kafka.history import History
+from streamstate.kafka.history import TopicHistory
 from streamstate.kafka.producer import Outgoing, send_all
 from streamstate.processing.decode import DeadLetter
 from streamstate.processing.fitness import require_same_topics
@@ -23,7 +23,7 @@ class KafkaOutbox:
     def __init__(
         self,
         app: App,
-        history: History,
+        history: TopicHistory,
         producer: Callable[[], Producer],
         origins: Mapping[str, Origin],
         voice: Callable[[], Voice],

@@ -17,7 +17,7 @@ from streamstate.deployment import metrics
 from streamstate.deployment.metrics import Application, Definition, Fault
 from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import Topics
-from streamstate.kafka.history import History
+from streamstate.kafka.history import TopicHistory
 from streamstate.state.redis import RedisStore, elsewhere
 from streamstate.state.store import TopicPartition
 
@@ -87,7 +87,7 @@ class Status:
     """
 
     service: str
-    records: History
+    records: TopicHistory
     spans: "Spans | None" = None
     history: Collection[str] = ()
     folding: bool = False

@@ -12,7 +12,7 @@ from confluent_kafka import Message
 from streamstate.errors import Misconfigured
 from streamstate.kafka.dlq.records import SERVICE_HEADER
 from streamstate.kafka.dlq.topic import Cause, cause_of, is_derived, is_receipt, letter_of, stage_of
-from streamstate.kafka.history import History, TopicLog
+from streamstate.kafka.history import TopicHistory, TopicLog
 from streamstate.processing.decode import Stage
 
 
@@ -24,7 +24,7 @@ class RefusedRecords:
     stages: the stage that refused a record, apart from `decode`. replaced: the causes of oversized records, by topic.
     """
 
-    def __init__(self, service: str, topic: str, history: History) -> None:
+    def __init__(self, service: str, topic: str, history: TopicHistory) -> None:
         self.stages: dict[Cause, Stage] = {}
         self.replaced: defaultdict[str, set[Cause]] = defaultdict(set)
         self._service = service

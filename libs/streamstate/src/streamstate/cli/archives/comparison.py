@@ -10,7 +10,7 @@ from streamstate.archive.rows import Row, row
 from streamstate.archive.segments import gaps
 from streamstate.cli.archives.deleted import Deleted
 from streamstate.errors import Misconfigured, StreamStateError
-from streamstate.kafka.history import History, TopicLog
+from streamstate.kafka.history import TopicHistory, TopicLog
 from streamstate.settings import CommandSettings
 from streamstate.state.store import TopicPartition
 
@@ -38,8 +38,8 @@ class Comparison:
         self._archive = archive
         self._deleted = deleted
         self._topics = bootstrap.topics(settings.kafka, settings.security)
-        self._kafka = History(settings.kafka, self._topics)
-        self._both = History(settings.kafka, self._topics, archive)
+        self._kafka = TopicHistory(settings.kafka, self._topics)
+        self._both = TopicHistory(settings.kafka, self._topics, archive)
 
     def partition(self, place: TopicPartition, *, everything: bool) -> Compared:
         """Compare a partition: a sample of its records, or with `everything` all that both have."""

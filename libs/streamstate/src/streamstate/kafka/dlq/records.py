@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 
 from streamstate.app import App, Emit
-from streamstate.kafka.history import History
+from streamstate.kafka.history import TopicHistory
 from streamstate.kafka.producer import Headers, Outgoing
 from streamstate.keys import MARKER_HEADER, Marker
 from streamstate.processing.decode import DeadLetter
@@ -104,7 +104,7 @@ def shortened(app: App, record: Outgoing) -> Outgoing:
     return app.dead_letters, key, content[:SHORT], [*kept, *size, *last]
 
 
-def original_headers(history: History, source: tuple[str, int], offsets: Sequence[int]) -> dict[int, Headers]:
+def original_headers(history: TopicHistory, source: tuple[str, int], offsets: Sequence[int]) -> dict[int, Headers]:
     """The headers of the records at `offsets` (ascending, not empty), read again.
 
     Only dead letters need headers; carrying headers through Spark for every record costs three times the whole

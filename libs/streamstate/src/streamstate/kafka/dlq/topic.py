@@ -25,7 +25,7 @@ from streamstate.kafka.dlq.records import (
     TOPIC_ID_HEADER,
     listed,
 )
-from streamstate.kafka.history import History
+from streamstate.kafka.history import TopicHistory
 from streamstate.kafka.producer import Headers
 from streamstate.kafka.reading import read_to_end
 from streamstate.kafka.security import OPEN, Security
@@ -205,7 +205,7 @@ class Refusals:
     dead-letter topic does. It is read once completely, and later only for additions.
     """
 
-    def __init__(self, history: History, dead_letters: str) -> None:
+    def __init__(self, history: TopicHistory, dead_letters: str) -> None:
         self._history = history
         self._dead_letters = dead_letters
         self._topic_id = ""

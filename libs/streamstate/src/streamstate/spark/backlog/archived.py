@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from streamstate.app import App
 from streamstate.archive.files import Archive
-from streamstate.kafka.history import History
+from streamstate.kafka.history import TopicHistory
 from streamstate.processing.decode import RawRecord
 from streamstate.spark.backlog.merging import Cursor, Piece, merged, sized
 from streamstate.spark.rows import marked, raw
@@ -41,7 +41,7 @@ class Stretch(NamedTuple):
         return sum(end - start for start, end in self.ranges.values())
 
 
-def plan(history: History, app: App, offsets: Offsets, most: int) -> list[Stretch]:
+def plan(history: TopicHistory, app: App, offsets: Offsets, most: int) -> list[Stretch]:
     """The archived records from `offsets` on; none where Kafka has all of them, and they are at most `most`.
 
     Raises `ReplacedTopic` for an archive of a topic that was created anew since.
@@ -65,7 +65,7 @@ def plan(history: History, app: App, offsets: Offsets, most: int) -> list[Stretc
     return found
 
 
-def _first_time(history: History, offsets: Offsets) -> int | None:
+def _first_time(history: TopicHistory, offsets: Offsets) -> int | None:
     """The least timestamp of the first records at `offsets`; None without records."""
     times = (history.first_timestamp(place, offset) for place, offset in offsets.items())
     return min((time for time in times if time is not None), default=None)

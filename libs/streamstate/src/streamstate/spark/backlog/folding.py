@@ -11,7 +11,7 @@ from pyspark import inheritable_thread_target
 from pyspark.sql import SparkSession
 
 from streamstate.errors import Misconfigured
-from streamstate.kafka.history import History
+from streamstate.kafka.history import TopicHistory
 from streamstate.settings import StreamSettings
 from streamstate.spark.backlog.archived import Stretch, plan
 from streamstate.spark.offsets import Offsets, next_slice, unreadable
@@ -31,7 +31,7 @@ class Backlog:
     """
 
     spark: SparkSession
-    history: History
+    history: TopicHistory
     settings: StreamSettings
     tasks: int
     turn: Callable[[Run], str | None]

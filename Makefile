@@ -34,7 +34,7 @@ demo-clean: ## remove the demo's state (not what was downloaded)
 	rm -rf .demo
 
 # In this order the tests of the cluster, which take longest, come first.
-test: $(CLASSES) redis prometheus nginx object-store ## all tests, on a real Kafka, Redis and Spark that they start themselves
+test: $(CLASSES) redis prometheus nginx ## all tests, on a real Kafka, Redis and Spark that they start themselves
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-quick: $(INSTALLED) ## the tests of services and folds, which need no server (a minute)
@@ -169,7 +169,7 @@ $(S3_SERVER):
 	@$(call GO_INSTALL,github.com/versity/versitygw/cmd/versitygw@v1.8.0)
 
 # Without the server, the tests of archives in buckets are skipped, and say why.
-object-store: ## an S3 server for the tests of archives in buckets (compiled, minutes, once)
+object-store: ## an S3 server, with which make test tries archives in buckets too (compiled, minutes, once)
 	@$(MAKE) -s --no-print-directory $(S3_SERVER) || echo "there is no S3 server: tests of archives in buckets are skipped"
 
 # By its module's own list of versions, which `go install` refuses.

@@ -98,12 +98,12 @@ def test_a_cluster_that_is_too_old_is_refused() -> None:
 
 
 def test_the_suite_is_every_chart_under_its_own_name() -> None:
-    objects = render("suite", given={"install.infra": True}, release="company")
+    objects = render("suite", given={"install.infra": True, "install.archive": True}, release="company")
     apart = [item for chart in dependencies("suite") for item in render(chart)]
     ours = identities(objects)
     assert ours == identities(apart) - {("ConfigMap", "monitoring-dashboards")} | {("ConfigMap", "company-dashboards")}
     assert len(objects) == len(ours), "an object is made twice"
-    assert set(dependencies("suite")) == {*STANDARD, "gateway", "infra", "monitoring"}
+    assert set(dependencies("suite")) == {*STANDARD, "archive", "gateway", "infra", "monitoring"}
 
 
 def test_a_part_of_the_suite_is_left_out_by_its_switch() -> None:

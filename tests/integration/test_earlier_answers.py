@@ -194,7 +194,7 @@ def test_unloaded_answers_equal_the_api_for_all_keys(driving: Driving, deleted: 
         for key, row in rows.items():
             found = ask(driving, name, key, at)
             typed = json.loads(found.body)
-            assert typed is not None
+            assert typed is not None, (name, key)
             assert row.keys() == set(columns.schema.names)
             assert json.loads(json.dumps(row)) == {n: _pairs(row[n], typed.get(n)) for n in row}
     assert {str(user) for user in range(USERS)} <= set(rows)

@@ -16,7 +16,7 @@ from streamstate.answers.columns import Columns
 from streamstate.answers.unloading import MANIFEST, POSITION, Unloading, key_pattern
 from streamstate.app import App
 from streamstate.errors import Declined
-from streamstate.keys import LONG
+from streamstate.keys import LONG, partition_of
 from streamstate.processing.decode import RawRecord
 from streamstate.state.redis import RedisStore
 from streamstate.state.redis_connections import Client
@@ -85,6 +85,19 @@ def test_deleted_users_are_left_out(redis_client: Any, redis_name: Callable[[], 
     driver.feed(0, PLAYS)
     made = Unloading(app, view, {0: redis_client}, TAKEN, {0: {LONG.encode(22)}}).write(str(tmp_path))
     assert set(pq.read_table(made.folder, partitioning=None)["key"].to_pylist()) == {"1", "333"}
+
+
+def test_keys_in_a_partition_where_no_reader_looks_are_left_out(
+    redis_client: Any, redis_name: Callable[[], str], tmp_path: Path
+) -> None:
+    app = replace(app_of("metrics"), name=redis_name())
+    view = next(each for each in app.views if each.name == "metrics")
+    driver = Driver(app, RedisStore(redis_client, app.name), partitions=2)
+    driver.feed(0, PLAYS)
+    made = Unloading(app, view, {0: redis_client}, TAKEN, {}).write(str(tmp_path))
+    here = {key for key in ("1", "22", "333") if partition_of(LONG.encode(int(key)), 2) == 0}
+    assert 0 < len(here) < 3
+    assert set(pq.read_table(made.folder, partitioning=None)["key"].to_pylist()) == here
 
 
 def test_a_state_in_its_build_is_refused(redis_client: Any, redis_name: Callable[[], str], tmp_path: Path) -> None:

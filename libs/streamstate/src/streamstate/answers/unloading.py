@@ -109,13 +109,18 @@ class Unloading:
             yield pa.record_batch([pa.array(found), *columns.arrays([*found.values()])], schema=schema)
 
     def _answers(self, partition: int, keys: Sequence[str]) -> Iterator[tuple[str, msgspec.Struct]]:
-        """The keys that have an answer, with their answers."""
+        """The keys that have an answer, with their answers.
+
+        A producer with another partitioner leaves keys in partitions where the API does not look for them.
+        """
         questions = {}
+        counts = {topic: origin.partitions for topic, origin in self._read(partition, []).origins.items()}
         for text in keys:
             # The state of another view may have keys of the same form.
             with suppress(BadKey):
                 question = self.view.ask(text, self._query)
-                if self._encoded(*question.key) not in self.erased.get(partition, ()):
+                erased = self._encoded(*question.key) in self.erased.get(partition, ())
+                if not erased and partition in question.partitions(counts):
                     questions[text] = question
         reads = {text: question.reads for text, question in questions.items()}
         values = iter(self._read(partition, [read for each in reads.values() for read in each]).values)

@@ -129,6 +129,7 @@ class Deployment:
         """The JSON of `streamstate`, extracted from a list of deployments; `status` is the expected exit status."""
         result = self.run(command, *arguments, "--json")
         assert status in (None, result.exit_code), result.output
+        assert result.stdout, result.output
         answer = json.loads(result.stdout)
         return answer[0] if isinstance(answer, list) else answer
 

@@ -8,6 +8,7 @@ from pydantic import Field, create_model
 
 from devkit import topics
 from devkit.charts.exposure import HttpRoute, Ingress, KubernetesService, Network
+from devkit.charts.monitoring import Monitoring
 from devkit.charts.parts import (
     AccessValues,
     Api,
@@ -233,30 +234,6 @@ class Infra(Values):
     image_pull_policy: PullPolicy = "IfNotPresent"
     kafka: InfraKafka = Field(description="one broker")
     redis: InfraRedis = value(InfraRedis(), "one server")
-
-
-class Dashboards(Values):
-    """The ConfigMap of Grafana's dashboards."""
-
-    enabled: bool = value(True, "whether there is one")
-    labels: dict[str, str] = value({"grafana_dashboard": "1"}, "labels by which Grafana's sidecar selects it")
-
-
-class PrometheusRule(Values):
-    """The alerts, for the Prometheus operator."""
-
-    enabled: bool = value(False, "whether there is one; it needs the operator's CRDs")
-    labels: dict[str, str] = value({}, "labels by which Prometheus selects it")
-    runbooks: str = value("docs/runbooks.md", "address of the page of runbooks, which runbook_url leads to")
-
-
-class Monitoring(Values):
-    """Dashboards and alerts of all releases."""
-
-    dashboards: Dashboards = value(Dashboards(), "Grafana's dashboards, in a ConfigMap")
-    prometheus_rule: PrometheusRule = value(
-        PrometheusRule(), "the alerts, for the Prometheus operator; rules.yaml has them for others"
-    )
 
 
 SUITE = "suite"

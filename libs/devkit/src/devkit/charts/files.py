@@ -16,12 +16,12 @@ from devkit.charts.charts import (
     SUITE_DESCRIPTION,
     AnyService,
     Infra,
-    Monitoring,
     Pods,
     Replicated,
     ServiceValues,
     charts,
 )
+from devkit.charts.monitoring import Monitoring
 from devkit.charts.parts import VERSION, Values
 from devkit.charts.variables import properties
 from devkit.tables import table

@@ -1,13 +1,13 @@
 """The history of topics: the records in an archive, then the records in Kafka."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from streamstate.archive.segments import covered, gaps
+from streamstate.archive.segments import Segment, covered, gaps
 from streamstate.errors import Misconfigured, StreamStateError
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.reading import consumer, read_to_end
@@ -42,14 +42,10 @@ class TopicHistory:
 
     def begins(self, places: Iterable[Place]) -> dict[Place, int]:
         """The first offsets from which archive and Kafka together have all records, by topic and partition."""
-        return {place: self._begin(place, begin) for place, begin in self.topics.begins(places).items()}
-
-    def _begin(self, place: Place, begin: int) -> int:
-        """The first archived offset from which segments reach `begin`, Kafka's first offset; without one, `begin`."""
-        segments = self.archive.segments(place) if self.archive and begin else []
-        runs = [*(segment.first for segment in segments[:1]), *(gap.last + 1 for gap in gaps(segments))]
-        start = max((first for first in runs if first < begin), default=begin)
-        return start if covered(segments, start) >= begin else begin
+        return {
+            place: _begin(self.archive.segments(place) if self.archive and begin else [], begin)
+            for place, begin in self.topics.begins(places).items()
+        }
 
     def archived(self, offsets: Mapping[Place, int]) -> dict[Place, int]:
         """The ends of the archive from `offsets` on, of the partitions with an archived record there.
@@ -94,19 +90,31 @@ class TopicHistory:
         all_places = [*places]
         left = self.topics.history(all_places)
         limited = {topic for topic, seconds in left.items() if seconds < math.inf}
-        lacking = {place[0] for place in all_places if place[0] in limited and not self._has_first(place)}
+        lacking = self._lacking([place for place in all_places if place[0] in limited]) if limited else set()
         return {topic: seconds if topic in lacking else math.inf for topic, seconds in left.items()}
 
-    def _has_first(self, place: Place) -> bool:
-        """Whether the archive has all records from offset 0 on that Kafka has deleted, and more."""
-        if not self.archive or not (segments := self.archive.segments(place)):
-            return self.topics.ends([place])[place] == 0
-        return segments[0].first == 0 and self._begin(place, self.topics.begins([place])[place]) == 0
+    def _lacking(self, places: Sequence[Place]) -> set[str]:
+        """The topics with records, of which the archive lacks some that Kafka has deleted, or has none."""
+        begins, ends = self.topics.begins(places) if self.archive else {}, self.topics.ends(places)
+        found = set[str]()
+        for place in places:
+            segments = self.archive.segments(place) if self.archive else []
+            archived = bool(segments) and segments[0].first == _begin(segments, begins[place]) == 0
+            if not archived and (segments or ends[place]):
+                found.add(place[0])
+        return found
 
     def first_timestamp(self, place: Place, offset: int) -> int | None:
         """The timestamp (milliseconds) of the first record in Kafka from `offset` on; None without one."""
         first = next(read_to_end(self.bootstrap, {place: offset}, self.topics.security), None)
         return None if first is None else first.timestamp()[1]
+
+
+def _begin(segments: Sequence[Segment], begin: int) -> int:
+    """The first offset from which `segments` reach `begin`, Kafka's first offset; without one, `begin`."""
+    runs = [*(segment.first for segment in segments[:1]), *(gap.last + 1 for gap in gaps(segments))]
+    start = max((first for first in runs if first < begin), default=begin)
+    return start if covered(segments, start) >= begin else begin
 
 
 class TopicLog:

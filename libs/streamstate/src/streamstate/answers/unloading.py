@@ -14,7 +14,7 @@ import pyarrow as pa
 from streamstate import bootstrap
 from streamstate.answers.columns import KEY, Columns
 from streamstate.app import App
-from streamstate.archive.files import opened, write_whole
+from streamstate.archive.files import opened, write_text, write_whole
 from streamstate.backup.loaded import SavedPartitions
 from streamstate.errors import BadKey, Declined
 from streamstate.processing.fitness import require_same_folds
@@ -76,8 +76,7 @@ class Unloading:
             schema = pa.schema([KEY, *columns.schema], {POSITION: position.encode()})
             batches = self._batches(partition, keys, columns, schema, made)
             write_whole(system, f"{path}/{partition:05}.parquet", schema, batches)
-        with system.open_output_stream(f"{path}/{MANIFEST}") as stream:
-            stream.write(msgspec.json.format(msgspec.json.encode(made)))
+        write_text(system, f"{path}/{MANIFEST}", msgspec.json.format(msgspec.json.encode(made)))
         return made
 
     def _keys(self, pattern: re.Pattern[str]) -> Mapping[int, Sequence[str]]:

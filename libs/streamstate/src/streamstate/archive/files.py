@@ -176,12 +176,7 @@ class Archive:
 
     def add_schema(self, number: int, content: bytes) -> None:
         """Keep a schema of the registry, beside the topics."""
-        folder = f"{self._root}/{SCHEMAS}"
-        self._fs.create_dir(folder, recursive=True)
-        unfinished = f"{folder}/.{uuid.uuid4().hex}"
-        with self._fs.open_output_stream(unfinished) as stream:
-            stream.write(content)
-        self._fs.move(unfinished, f"{folder}/{number}.json")
+        write_text(self._fs, f"{self._root}/{SCHEMAS}/{number}.json", content)
 
     def _rows(
         self, place: Place, section: Section, topic_id: str | None, columns: Sequence[str]
@@ -247,6 +242,16 @@ def require_empty(uri: str) -> None:
     if system.get_file_info(fs.FileSelector(path, allow_not_found=True)):
         msg = f"{uri} has files already; name a new folder, or remove the files"
         raise Declined(msg)
+
+
+def write_text(system: fs.FileSystem, path: str, content: bytes) -> None:
+    """Write a small file, which has its name only when all is written."""
+    folder, _, _ = path.rpartition("/")
+    system.create_dir(folder, recursive=True)
+    unfinished = f"{folder}/.{uuid.uuid4().hex}"
+    with system.open_output_stream(unfinished) as stream:
+        stream.write(content)
+    system.move(unfinished, path)
 
 
 def write_whole(system: fs.FileSystem, path: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:

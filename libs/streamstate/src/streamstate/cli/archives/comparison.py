@@ -62,8 +62,10 @@ class Comparison:
             found.faults.append(f"Kafka ends at {log_end}: Kafka lost records; write to a new topic")
         if segments and not found.faults:
             start = max(begin, min(segments).first)
+            compacted = bool(self._topics.compacted([place[0]]))
+            erased = self._deleted.of(place, self._archive.topic_id(place))
             for since, before in _ranges(start, end, everything=everything):
-                self._compare(place, since, before, found)
+                self._compare(found, range(since, before), erased, compacted=compacted)
         return found
 
     def _require_same(self, place: TopicPartition) -> None:
@@ -73,10 +75,9 @@ class Comparison:
             msg = f"the topic was created anew ({known}, not {held}): move the folder of the old topic away"
             raise Misconfigured(msg)
 
-    def _compare(self, place: TopicPartition, since: int, before: int, found: Compared) -> None:
-        compacted = bool(self._topics.compacted([place[0]]))
+    def _compare(self, found: Compared, offsets: range, erased: Mapping[bytes, int], *, compacted: bool) -> None:
+        place, since, before = (found.topic, found.partition), offsets.start, offsets.stop
         try:
-            erased = self._deleted.of(place, self._archive.topic_id(place))
             with self._both.log(place, since) as kept, self._kafka.log(place, since) as sent:
                 for stop in range(min(since + _PIECE, before), before + _PIECE, _PIECE):
                     archived, records = _rows(kept, min(stop, before)), _rows(sent, min(stop, before))

@@ -1,7 +1,7 @@
 """The records behind a view: the logs of its topics, without the records that the stream left out."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 
 from confluent_kafka import Message
 
@@ -11,7 +11,6 @@ from streamstate.answers.past import Past, behind
 from streamstate.app import App
 from streamstate.erasure.applying import Erased
 from streamstate.erasure.deletions import erased
-from streamstate.errors import Misconfigured
 from streamstate.kafka.dlq.topic import Refusals
 from streamstate.settings import ServiceSettings
 from streamstate.state.store import Claim, TopicPartition
@@ -91,10 +90,8 @@ class Logs:
         left_out: dict[TopicPartition, dict[bytes, int]] = {}
         topic = bootstrap.deletions(self._settings, self._topics)
         if topic and self.app.user_folds:
-            # There may be no topic before the first deletion.
-            with suppress(Misconfigured):
-                topic.catch_up()
+            deletions = topic.present()
             ids = {name: origin.id for name, origin in self.origins.items()}
             for partition in partitions:
-                left_out |= erased(topic.deletions.asked(self.app.name, partition, ids), partition)
+                left_out |= erased(deletions.asked(self.app.name, partition, ids), partition)
         return left_out

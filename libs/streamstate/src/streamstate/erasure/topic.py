@@ -1,6 +1,7 @@
 """The topic of deletions at Kafka."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 import msgspec
 import structlog
@@ -56,6 +57,12 @@ class DeletionTopic:
             self.deletions.add(self._next - 1, came[-1])
         self._next = max(self._next, end)
         return came
+
+    def present(self) -> Deletions:
+        """All deletions by now: none without the topic, which may be made with the first deletion."""
+        with suppress(Misconfigured):
+            self.catch_up()
+        return self.deletions
 
     def request(self, app: App, user: str) -> Sequence[DeletionRecord]:
         """Request the deletion of `user` from the state of `app`; returns the requests once Kafka has stored them."""

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Set
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +17,7 @@ from streamstate.cli import output
 from streamstate.cli.history.replay import named_view
 from streamstate.cli.output import AsJson
 from streamstate.cli.services import Deployment, Service, deployment, imported
-from streamstate.errors import Declined, Misconfigured
+from streamstate.errors import Declined
 from streamstate.state.redis_connections import connect
 
 Views = Annotated[list[str], typer.Argument(metavar="VIEW", help="Views of the service, by name.")]
@@ -71,13 +71,11 @@ def _erased(of: Deployment, state: SavedPartitions) -> Mapping[int, Set[bytes]]:
     left_out: defaultdict[int, set[bytes]] = defaultdict(set)
     topic = bootstrap.deletions(of.settings, of.topics)
     if topic and of.app.user_folds:
-        # There may be no topic before the first deletion.
-        with suppress(Misconfigured):
-            topic.catch_up()
+        deletions = topic.present()
         for partition, client in state.items():
             snapshot = bootstrap.store_over(client, of.app.name).read({partition: []})[partition]
             ids = {name: origin.id for name, origin in snapshot.origins.items()}
-            for each in topic.deletions.asked(of.app.name, partition, ids):
+            for each in deletions.asked(of.app.name, partition, ids):
                 if each.request >= (snapshot.deletions or 0):
                     left_out[partition] |= {bound.key for bound in each.bounds.values()}
     return left_out

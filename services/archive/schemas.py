@@ -7,6 +7,7 @@ import structlog
 
 from streamstate.archive.files import Archive
 from streamstate.errors import BadRecord, UnknownSchema
+from streamstate.formats.applied import ALL
 from streamstate.formats.format import REGISTERED, Format
 from streamstate.formats.registered.framing import schema_id
 from streamstate.formats.registered.registry import Registry
@@ -25,13 +26,14 @@ class SchemaKeeper:
 
     def keep(self, topic: str, values: Collection[bytes | None]) -> None:
         """Keep the schemas of `values`. Raises `RegistryUnavailable`, and `OSError` where the archive fails."""
-        declared = self._formats.get(topic) or self._formats.get("*")
+        declared = self._formats.get(topic, self._formats.get(ALL))
         if declared is None or declared.value not in REGISTERED:
             return
-        for number in {_number(value) for value in values if value} - self._known - {None}:
-            if number is not None and self._archive.schema(number) is None:
+        numbers = {number for value in values if value and (number := _number(value)) is not None}
+        for number in numbers - self._known:
+            if self._archive.schema(number) is None:
                 self._fetch(number)
-            self._known.add(number or 0)
+            self._known.add(number)
 
     def _fetch(self, number: int) -> None:
         try:

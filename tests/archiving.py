@@ -1,10 +1,7 @@
 """An archive as an archiver leaves it, made from the present records of a topic."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
-
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from streamstate.archive.files import Archive
 from streamstate.archive.rows import batch, row
@@ -31,11 +28,3 @@ def archive(folder: str, kafka: str, shares: Mapping[str, float], files: int = 3
                 held = [row(message) for message in records if first <= (message.offset() or 0) < until]
                 kept.write(place, Segment(first, until - 1), origin.id, [batch(held)])
     return ends
-
-
-def cut(kafka: str, begins: Mapping[tuple[str, int], int]) -> None:
-    """Delete the records before `begins`, as retention does."""
-    admin = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
-    places: Sequence[TopicPartition] = [TopicPartition(*place, begin) for place, begin in begins.items()]
-    for deleted in admin.delete_records([*places]).values():
-        deleted.result()

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 import urllib3
-from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from typer.testing import CliRunner, Result
 
@@ -13,6 +12,7 @@ from devkit import records
 from devkit.child_process import LOCALHOST, Child, free_port
 from devkit.local_cluster import LocalCluster, answers, variables
 from devkit.topics import create as create_topics
+from devkit.topics import cut
 from services.events import LISTENING_EVENTS
 from streamstate.app import dead_letter_topic
 from streamstate.cli.main import app
@@ -69,8 +69,7 @@ class Deployment:
 
     def delete_records(self, end: int) -> None:
         """Delete the records of the first partition that are before the offset `end`, as retention does."""
-        for deleted in self.admin.delete_records([TopicPartition(self.topic, 0, end)]).values():
-            deleted.result()
+        cut(self.cluster.kafka.bootstrap, {(self.topic, 0): end})
 
     def empty(self) -> None:
         """Delete the whole state atomically."""

@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 from devkit import records, topics
 from devkit.child_process import Child, free_port
+from devkit.history.lab import contents
 from services.clicks.model import APP as CLICKS
 from services.events import LISTENING_EVENTS
 from services.metrics.model import APP as METRICS
@@ -30,7 +31,7 @@ from streamstate.state.redis import RedisStore
 from streamstate.state.redis_connections import connect
 from streamstate.verify.check import Check
 from streamstate.verify.redis_state import RedisState
-from tests.archiving import archive, cut
+from tests.archiving import archive
 from tests.deployment import SETTLED_S, Stream
 from tests.integration.driving import parts
 from tests.integration.releases import Releases
@@ -38,8 +39,6 @@ from tests.integration.test_slices import backlog
 from tests.waiting import until
 
 PLAYS, USERS, PARTITIONS = 12_000, 40, 3
-UNEQUAL = ("owner", "epoch", "begun", "ended", "target")
-"""Fields of a partition that differ between two builds."""
 
 
 @dataclass
@@ -101,20 +100,14 @@ class Kept:
         """Archive the first part of each topic, by default 60 %, and delete the share `deleted` from Kafka."""
         of_topics = {self.names[topic]: shares.get(topic.replace("-", "_"), 0.6) for topic in self.app.topics}
         archive(str(self.folder), self.kafka, {topic: share for topic, share in of_topics.items() if share})
-        cut(self.kafka, {place: int(deleted * end) for place, end in self.ends.items() if of_topics[place[0]]})
+        topics.cut(self.kafka, {place: int(deleted * end) for place, end in self.ends.items() if of_topics[place[0]]})
 
     def empty(self) -> None:
         self.client.delete(*self.client.scan_iter(f"{{{self.name}:*"))
 
     def contents(self) -> dict[str, object]:
         """All keys of the state, and its positions."""
-        state, found = RedisState(self.client, self.name), dict[str, object]()
-        for partition in range(PARTITIONS):
-            keys = sorted(state.keys(partition))
-            look = state.read(partition, keys)
-            found |= {f"{partition}:{key}": value for key, value in zip(keys, look.values, strict=True)}
-            found |= {f"{partition}:{name}": at for name, at in look.held.items() if not name.startswith(UNEQUAL)}
-        return found
+        return contents(RedisState(self.client, self.name), range(PARTITIONS))
 
     def differences(self) -> list[Any]:
         report = Check(self.deployed.recounted, self.settings).run()

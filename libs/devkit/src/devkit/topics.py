@@ -1,8 +1,8 @@
 """The Kafka topics of all services."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from devkit import DevkitError, registry
@@ -23,6 +23,15 @@ def configurations(services: Iterable[str] = registry.SERVICES) -> dict[str, Map
         DELETIONS
     ]
     return {topic: {} for topic in topics} | {topic: {"cleanup.policy": "compact"} for topic in compacted}
+
+
+def cut(bootstrap: str, begins: Mapping[tuple[str, int], int]) -> None:
+    """Delete the records before `begins`, offsets by topic and partition, as retention does."""
+    places: Sequence[TopicPartition] = [TopicPartition(*place, begin) for place, begin in begins.items()]
+    # Without a name, the client would be gone before its answers.
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    for deleted in admin.delete_records([*places]).values():
+        deleted.result()
 
 
 def create(bootstrap: str, configured: Mapping[str, Mapping[str, str]], partitions: int = USUAL) -> None:

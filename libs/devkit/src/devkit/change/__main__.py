@@ -1,8 +1,6 @@
 """`make change`: folds are changed under load; prints a table, and exits with 1 unless all is reached."""
 
-import signal
 import sys
-import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -13,9 +11,10 @@ from pydantic_settings import BaseSettings
 from devkit.bench.watchers.listeners import listening
 from devkit.change.cycle import FoldChange
 from devkit.change.load import NOTIFICATIONS, Load
-from devkit.change.outcome import Row, of_cycle, of_messages, of_watchers
+from devkit.change.outcome import of_cycle, of_messages, of_watchers
 from devkit.demo import CACHE, say
 from devkit.local_cluster import LocalCluster
+from devkit.measured import Row, run
 from devkit.plan import Plan
 from devkit.repeating import repeating
 from services.profile.settings import HABITS
@@ -69,16 +68,5 @@ def measure(settings: ChangeSettings, home: Path) -> list[Row]:
         cluster.stop()
 
 
-def main() -> int:
-    """The exit status."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    settings = bootstrap.configure(ChangeSettings)
-    with tempfile.TemporaryDirectory() as home:
-        rows = measure(settings, Path(home))
-    sys.stdout.write("| measured | value | to reach | reached |\n| --- | --- | --- | --- |\n")
-    sys.stdout.writelines(f"{row}\n" for row in rows)
-    return 0 if all(row.reached for row in rows) else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(ChangeSettings, measure))

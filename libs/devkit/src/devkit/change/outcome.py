@@ -2,11 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from devkit.bench.watchers.listeners import Heard
 from devkit.change.cycle import BEFORE, Cycle
 from devkit.change.load import ReadsSeen, total
+from devkit.measured import Row
 from services.notifications.model import NOTIFICATIONS, TICK
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.reading import read_to_end
@@ -14,22 +14,6 @@ from streamstate.keys import Marker
 
 SWITCHES = 3
 """The promotions and the way back of a cycle: each may tell one event to a watcher."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """A line of the table: a measured number, and the most that it may be."""
-
-    name: str
-    value: float
-    most: float
-
-    @property
-    def reached(self) -> bool:
-        return self.value <= self.most
-
-    def __str__(self) -> str:
-        return f"| {self.name} | {self.value:,.1f} | ≤ {self.most:,.1f} | {'yes' if self.reached else 'NO'} |"
 
 
 def of_cycle(cycle: Cycle, differing: int) -> Iterator[Row]:

@@ -1,8 +1,6 @@
 """`make history`: prints the table, and exits with 1 unless all is reached."""
 
-import signal
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,11 +9,10 @@ from pydantic_settings import BaseSettings
 
 from devkit.bench.data import Data
 from devkit.bench.lab import servers
-from devkit.change.outcome import Row
 from devkit.history import answers, building
 from devkit.history.lab import HistoryLab, widen
+from devkit.measured import Row, run
 from services.metrics.model import APP
-from streamstate import bootstrap
 
 PARTS: tuple[Callable[[HistoryLab], Iterator[Row]], ...] = (building.measure, answers.measure)
 """In their order: a part may use the state that the part before leaves."""
@@ -40,16 +37,5 @@ def measure(settings: HistorySettings, home: Path) -> list[Row]:
         return [row for part in PARTS for row in part(lab)]
 
 
-def main() -> int:
-    """The exit status."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    settings = bootstrap.configure(HistorySettings)
-    with tempfile.TemporaryDirectory() as home:
-        rows = measure(settings, Path(home))
-    sys.stdout.write("| measured | value | to reach | reached |\n| --- | --- | --- | --- |\n")
-    sys.stdout.writelines(f"{row}\n" for row in rows)
-    return 0 if all(row.reached for row in rows) else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(HistorySettings, measure))

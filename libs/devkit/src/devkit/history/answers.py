@@ -16,10 +16,10 @@ import urllib3
 
 from devkit.bench import cpu
 from devkit.bench.data import Data
-from devkit.change.outcome import Row
 from devkit.demo import say
 from devkit.history.lab import LONGEST_S, HistoryLab
 from devkit.local_cluster import answers, variables
+from devkit.measured import Row
 from services.metrics.model import APP, VIEW
 from streamstate.answers.logs import Logs
 from streamstate.state.store import offsets_of

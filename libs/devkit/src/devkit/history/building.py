@@ -4,12 +4,12 @@ import time
 from collections.abc import Iterator, Mapping
 
 from devkit.bench import cpu
-from devkit.change.outcome import Row
 from devkit.demo import say
 from devkit.history.lab import LONGEST_S, HistoryLab
+from devkit.measured import Row
 from services.metrics.model import APP
 from streamstate.verify.check import Check
-from streamstate.verify.replay import replayed
+from streamstate.verify.replay import recounted
 
 CPU_RATIO = 1.5
 LEAST_EVENTS = 500_000
@@ -40,8 +40,8 @@ def measure(lab: HistoryLab) -> Iterator[Row]:
     say(f"building the state from the archive with {lab.kills} kills")
     kills = _killed(lab)
     yield Row(f"build: keys that differ after {kills} kills -9", _differing(before, lab.contents()), 0)
-    recounted = Check(replayed(APP), lab.settings).run()
-    yield Row(f"verify over archive and Kafka: differences of {recounted.keys:,} keys", len(recounted.differences), 0)
+    found = Check(recounted(APP), lab.settings).run()
+    yield Row(f"verify over archive and Kafka: differences of {found.keys:,} keys", len(found.differences), 0)
 
 
 def _built(lab: HistoryLab, archive: str) -> dict[str, float]:

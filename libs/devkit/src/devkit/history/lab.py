@@ -1,14 +1,14 @@
 """The cluster of a run: a topic of plays in Kafka, and their archive."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
+from devkit import topics
 from devkit.child_process import Child
 from devkit.demo import say
 from devkit.local_cluster import LocalCluster
@@ -23,11 +23,11 @@ from streamstate.settings import CommandSettings
 from streamstate.state.redis import RedisStore
 from streamstate.state.redis_connections import connect
 from streamstate.state.store import TopicPartition
+from streamstate.verify.check import chunks
 from streamstate.verify.redis_state import RedisState
 
 FILE_RECORDS = 500_000
 LONGEST_S = 1_800
-CHUNK = 200
 _UNEQUAL = ("owner", "epoch", "begun", "ended", "target")
 """Fields of a partition that differ between two builds."""
 
@@ -37,6 +37,17 @@ def widen(bootstrap: str, partitions: int) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for widened in admin.create_partitions([NewPartitions(LISTENING_EVENTS, partitions)]).values():
         widened.result()
+
+
+def contents(state: RedisState, partitions: Iterable[int]) -> dict[str, object]:
+    """All keys of `partitions`, without the fields of partitions that differ between two builds."""
+    found: dict[str, object] = {}
+    for partition in partitions:
+        for keys in chunks(sorted(state.keys(partition))):
+            found |= {f"{partition}:{key}": v for key, v in zip(keys, state.read(partition, keys).values, strict=True)}
+        held = state.read(partition, []).held
+        found |= {f"{partition}:{name}": value for name, value in held.items() if not name.startswith(_UNEQUAL)}
+    return found
 
 
 @dataclass(frozen=True)
@@ -66,8 +77,8 @@ class HistoryLab:
 
     def now(self) -> dict[TopicPartition, int]:
         """The present ends, with plays appended by a part."""
-        topics = self.history.topics
-        return topics.ends((LISTENING_EVENTS, p) for p in range(topics.partitions(LISTENING_EVENTS)))
+        known = self.history.topics
+        return known.ends((LISTENING_EVENTS, p) for p in range(known.partitions(LISTENING_EVENTS)))
 
     @cached_property
     def _store(self) -> RedisStore:
@@ -87,10 +98,7 @@ class HistoryLab:
 
     def cut(self) -> None:
         """Delete the first half of each partition from Kafka, as retention does."""
-        admin = AdminClient({"bootstrap.servers": self.cluster.kafka.bootstrap})
-        halves = [KafkaPartition(*place, end // 2) for place, end in self.ends.items()]
-        for deleted in admin.delete_records(halves).values():
-            deleted.result()
+        topics.cut(self.cluster.kafka.bootstrap, {place: end // 2 for place, end in self.ends.items()})
 
     def empty(self) -> None:
         """Empty Redis."""
@@ -103,19 +111,9 @@ class HistoryLab:
         return sum(sum(snapshot.positions.values()) for snapshot in snapshots)
 
     def contents(self) -> dict[str, object]:
-        """All keys of the state, without the fields that differ between two builds."""
-        found: dict[str, object] = {}
+        """All keys of the state, as `contents`."""
         with connect(self.cluster.redis.url, 60.0) as client:
-            state = RedisState(client, APP.name)
-            for _, partition in self.ends:
-                names = sorted(state.keys(partition))
-                for first in range(0, len(names), CHUNK):
-                    chunk = names[first : first + CHUNK]
-                    look = state.read(partition, chunk)
-                    found |= {f"{partition}:{key}": value for key, value in zip(chunk, look.values, strict=True)}
-                held = {name: value for name, value in look.held.items() if not name.startswith(_UNEQUAL)}
-                found |= {f"{partition}:{name}": value for name, value in held.items()}
-        return found
+            return contents(RedisState(client, APP.name), [partition for _, partition in self.ends])
 
     @contextmanager
     def building(self, folded: int, **settings: str) -> Iterator[Child]:

@@ -144,11 +144,11 @@ class Check:
         """The compared keys, first stored keys, then missing keys, and their differences."""
         seen: set[str] = set()
         differences: list[Difference] = []
-        for keys in _chunks(self._state.keys(partition)):
+        for keys in chunks(self._state.keys(partition)):
             differences += self._compare(partition, keys, counting)
             seen.update(keys)
         missing = [key for key in counting.recount.expected_keys() if key not in seen]
-        for keys in _chunks(missing):
+        for keys in chunks(missing):
             differences += self._compare(partition, keys, counting)
             seen.update(keys)
         look = self._state.read(partition, [])
@@ -165,6 +165,7 @@ class Check:
                 yield Difference(f"{self._state.tag(partition)}:{key}", reason)
 
 
-def _chunks(keys: Iterable[str]) -> Iterator[list[str]]:
+def chunks(keys: Iterable[str]) -> Iterator[list[str]]:
+    """`keys` in lists of at most `CHUNK`."""
     remaining = iter(keys)
     return iter(lambda: list(islice(remaining, CHUNK)), [])

@@ -56,7 +56,7 @@ verify: $(INSTALLED) ## hold every key of the running demo (or what STREAMSTATE_
 	@$(BIN)/streamstate verify $(SERVICES)
 
 faults: $(INSTALLED) redis wrk ## let everything fail in turn under load, recount; writes docs/faults.md (75 minutes; a part: SHARD=redis SEEDS=1)
-	@for shard in $(or $(SHARD),processes redis cluster kafka topics reads); do \
+	@for shard in $(or $(SHARD),processes redis cluster kafka topics history reads); do \
 	  timeout --signal=INT 2400 $(BIN)/python -m pytest -s tests/faults/test_$$shard.py || failed=1; \
 	done; [ -z "$$failed" ]
 

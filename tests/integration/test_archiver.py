@@ -1,110 +1,21 @@
 """The archiver, as a process beside a real broker: killed, without a broker, on a full disk."""
 
 import json
-import os
 import resource
-import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from confluent_kafka import KafkaException
-from typer.testing import CliRunner, Result
-from urllib3.exceptions import HTTPError
 
 from devkit import topics
-from devkit.child_process import LOCALHOST, Child, free_port
-from devkit.local_cluster import LocalCluster, answers, get, variables
-from streamstate import bootstrap
-from streamstate.archive.files import Archive
-from streamstate.archive.rows import batch, row
-from streamstate.archive.segments import Segment, covered
-from streamstate.cli.main import app
+from devkit.local_cluster import LocalCluster, answers
+from streamstate.archive.segments import Segment
 from streamstate.erasure.deletions import Bound, DeletionRecord
 from streamstate.erasure.topic import DeletionTopic
-from streamstate.kafka.history import TopicHistory
-from streamstate.kafka.producer import Outgoing, producer, send_all, transaction
 from streamstate.keys import partition_of
+from tests.integration.archiver import DELETIONS, FULL, PARTITIONS, Archiving
 from tests.waiting import until
-
-DELETIONS = "archived-deletions"
-PARTITIONS = 2
-RECORDS = 2_000
-FULL = 65_536
-"""Bytes of a file that fit on the full disk."""
-
-
-class Archiving:
-    """An archiver over a topic of its own."""
-
-    def __init__(self, servers: LocalCluster, home: Path, name: str) -> None:
-        self.topic = f"archived-{name}"
-        self.archive = Archive(str(home / "archive"))
-        self.status = f"{LOCALHOST}:{free_port()}"
-        kafka = servers.kafka.bootstrap
-        topics.create(kafka, {self.topic: {}}, PARTITIONS)
-        self.kafka = servers.settings
-        self.connect()
-        self.out = producer(kafka, transactional_id=self.topic)
-        settings = {
-            "KAFKA": kafka,
-            "ARCHIVE": self.archive.uri,
-            "ARCHIVE_TOPICS": json.dumps([self.topic]),
-            "ARCHIVE_SECONDS": "0.3",
-            "ARCHIVE_GROUP": self.topic,
-            "STATUS_PORT": self.status.rpartition(":")[2],
-        }
-        argv = [sys.executable, "-m", "services.archive"]
-        self.process = Child("archiver", argv, home / "archiver.log", variables(settings))
-
-    def connect(self) -> None:
-        """Anew: after a restart of the broker, a client may need minutes to learn of the new leaders."""
-        self.topics = bootstrap.topics(self.kafka.kafka, self.kafka.security)
-        self.history = TopicHistory(self.kafka.kafka, self.topics)
-
-    def says(self, text: str) -> bool:
-        """Whether `/readyz` answers with `text`."""
-        with suppress(HTTPError):
-            return text in str(get(f"http://{self.status}/readyz"))
-        return False
-
-    def send(self, count: int = RECORDS) -> None:
-        """A transaction: its marker is an offset without a record."""
-        records: list[Outgoing] = [(self.topic, str(n).encode(), os.urandom(100), [("n", b"1")]) for n in range(count)]
-        with transaction(self.out):
-            send_all(self.out, records)
-
-    def has_all(self) -> bool:
-        """Whether the archive has all that Kafka has at present."""
-        places = [(self.topic, partition) for partition in range(PARTITIONS)]
-        # A broker that has just started may refuse the first request.
-        with suppress(KafkaException):
-            # Markers of a committed transaction may come later: the last stable offset is still before the records.
-            ends = self.topics.high_watermarks(places)
-            return all(covered(self.archive.segments(at), 0) == end for at, end in ends.items())
-        return False
-
-    def wait(self) -> None:
-        """Until the archive has all, then compare with Kafka: each record once."""
-        until(self.has_all, 60, "the archive to have all")
-        kept = pa.Table.from_batches(
-            rows for partition in range(PARTITIONS) for rows in self.archive.read((self.topic, partition), 0)
-        )
-        sent = batch([row(message) for message in self.history.whole(self.topic)])
-        assert kept.combine_chunks() == pa.table(sent).replace_schema_metadata(kept.schema.metadata)
-
-    def command(self, *words: str) -> Result:
-        settings = {"KAFKA": self.history.bootstrap, "ARCHIVE": self.archive.uri, "DELETIONS": DELETIONS}
-        return CliRunner().invoke(app, ["archive", *words], env=variables(settings))
-
-    def has_more_than(self, files: int) -> bool:
-        return self.files() > files
-
-    def files(self) -> int:
-        return sum(len(self.archive.files((self.topic, partition))) for partition in range(PARTITIONS))
 
 
 @pytest.fixture

@@ -1,131 +1,28 @@
 """States built from an archive after Kafka has deleted records: every key as before, or a clear refusal."""
 
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from functools import cached_property
+from contextlib import suppress
 from pathlib import Path
-from secrets import token_hex
-from typing import Any
 
 import psutil
 import pytest
 from confluent_kafka.admin import AdminClient
 
 from devkit import records, topics
-from devkit.child_process import Child, free_port
-from devkit.history.lab import contents
+from devkit.child_process import Child
 from services.clicks.model import APP as CLICKS
 from services.events import LISTENING_EVENTS
 from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES
 from streamstate import bootstrap
-from streamstate.app import App
-from streamstate.cli.services import Deployment, deployments
-from streamstate.deployment.overrides import renamed
-from streamstate.kafka.producer import producer
-from streamstate.settings import CommandSettings
 from streamstate.state.operations import Fields
-from streamstate.state.redis import RedisStore
-from streamstate.state.redis_connections import connect
-from streamstate.verify.check import Check
 from streamstate.verify.redis_state import RedisState
-from tests.archiving import archive
-from tests.deployment import SETTLED_S, Stream
+from tests.deployment import SETTLED_S
 from tests.integration.driving import parts
+from tests.integration.kept import PARTITIONS, PLAYS, USERS, Kept
 from tests.integration.releases import Releases
 from tests.integration.test_slices import backlog
 from tests.waiting import until
-
-PLAYS, USERS, PARTITIONS = 12_000, 40, 3
-
-
-@dataclass
-class Kept:
-    """A service over topics of its own, whose archive is the folder `folder`."""
-
-    releases: Releases
-    app: App
-    folder: Path
-    name: str = field(default_factory=lambda: f"kept-{token_hex(4)}")
-
-    def __post_init__(self) -> None:
-        self.kafka = self.releases.cluster.kafka.bootstrap
-        self.client = connect(self.releases.cluster.redis.url, 5.0)
-        self.store = RedisStore(self.client, self.name)
-        outputs = (*self.app.emits, *(totals.topic for totals in self.app.totals))
-        self.names = {topic: f"{self.name}-{topic}" for topic in (*self.app.topics, *outputs)}
-        dead_letters = renamed(self.app, self.name, self.names).dead_letters
-        self.releases.create(*self.names.values(), dead_letters, partitions=PARTITIONS)
-
-    @property
-    def settings(self) -> CommandSettings:
-        own = {"name": self.name, "topics": self.names, "archive": str(self.folder)}
-        return self.releases.cluster.settings.model_copy(update=own)
-
-    @cached_property
-    def deployed(self) -> Deployment:
-        [of] = deployments(self.settings, [self.app.name])
-        return of
-
-    @property
-    def ends(self) -> dict[tuple[str, int], int]:
-        places = [(self.names[topic], p) for topic in self.app.topics for p in range(PARTITIONS)]
-        return self.deployed.topics.ends(places)
-
-    @contextmanager
-    def stream(self, make: Callable[..., Child] | None = None, **settings: str) -> Iterator[Stream]:
-        port = free_port()
-        own = {"ARCHIVE": str(self.folder), "STATUS_PORT": str(port), **settings}
-        child = (make or self.releases.make)(f"services.{self.app.name}", self.name, self.names, **own)
-        with child:
-            yield Stream(child, port)
-
-    def build(self, **settings: str) -> Stream:
-        """A stream, ended when the state has all records."""
-        with self.stream(None, **settings) as stream:
-            self.settle()
-        return stream
-
-    @property
-    def positions(self) -> dict[tuple[str, int], int]:
-        snapshots = self.store.read({partition: [] for partition in range(PARTITIONS)})
-        return {place: snapshots[place[1]].positions.get(place[0], 0) for place in self.ends}
-
-    def settle(self) -> None:
-        until(lambda: self.positions == self.ends, SETTLED_S, "the build")
-
-    def keep(self, deleted: float = 0.5, **shares: float) -> None:
-        """Archive the first part of each topic, by default 60 %, and delete the share `deleted` from Kafka."""
-        of_topics = {self.names[topic]: shares.get(topic.replace("-", "_"), 0.6) for topic in self.app.topics}
-        archive(str(self.folder), self.kafka, {topic: share for topic, share in of_topics.items() if share})
-        topics.cut(self.kafka, {place: int(deleted * end) for place, end in self.ends.items() if of_topics[place[0]]})
-
-    def empty(self) -> None:
-        self.client.delete(*self.client.scan_iter(f"{{{self.name}:*"))
-
-    def contents(self) -> dict[str, object]:
-        """All keys of the state, and its positions."""
-        return contents(RedisState(self.client, self.name), range(PARTITIONS))
-
-    def differences(self) -> list[Any]:
-        report = Check(self.deployed.recounted, self.settings).run()
-        assert report.records > 0
-        return report.differences
-
-    def play(self, count: int = PLAYS) -> None:
-        out = producer(self.kafka)
-        for number in range(count):
-            play = records.event(number % USERS, number % 7, number % 11, number % 13, 1_750_000_000_000 + number)
-            out.produce(self.names[LISTENING_EVENTS], play[1], play[0])
-            out.poll(0)
-        out.flush()
-
-    def move(self) -> None:
-        """Wait until the state has moved on."""
-        before = sum(self.positions.values())
-        until(lambda: sum(self.positions.values()) > before, SETTLED_S, "a commit")
 
 
 @pytest.fixture

@@ -1,7 +1,9 @@
 """The time from sending an event to its effect in the owner's answers, while other events stream in."""
 
+import itertools
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import urllib3
@@ -15,13 +17,40 @@ from services.events import LISTENING_EVENTS
 from streamstate.kafka.admin import QUIET
 
 MARKERS = 200
-_FIRST_MARKER = 10_000_000
+_MARKED = itertools.count(10_000_000)
 """Each marker has a user of its own, whose first answer shows the marker."""
 _POLL_S = 0.01
 _LOST_S = 30
 
 
-def measure(bootstrap: str, address: str, trees: Mapping[str, int], report: BenchReport) -> None:
+@dataclass(frozen=True)
+class Delays:
+    """waited_ms: of each marker. usage: of stream and Redis meanwhile."""
+
+    waited_ms: Sequence[float]
+    usage: cpu.Usage
+
+    def targets(self, name: str, p50_ms: float, p99_ms: float) -> list[Target]:
+        """The targets of median and 99th percentile, called `name`; without stretch goals."""
+        limits = {50: p50_ms, 99: p99_ms}
+        found = zip(limits.items(), np.percentile(self.waited_ms, [*limits]).tolist(), strict=True)
+        return [
+            Target(f"{name}, p{percent}", value, limit, unit="ms", parts=self.usage.cores)
+            for (percent, limit), value in found
+        ]
+
+    def tell(self, report: BenchReport) -> None:
+        """Add rows and targets of the stream of metrics alone."""
+        at, cores = f"at {RATE:,} events/s", self.usage.cores
+        report.sections["Streams"][f"cores {at}"] = str(self.usage)
+        p50, p99 = self.targets(f"freshness {at}", 150, 300)
+        report.targets += [replace(p50, goal=100), replace(p99, goal=200)]
+        report.targets.append(
+            Target(f"CPU of stream and Redis {at}", sum(cores.values()), 0.8, 0.5, "cores", parts=cores)
+        )
+
+
+def measure(bootstrap: str, address: str, trees: Mapping[str, int]) -> Delays:
     """Send `MARKERS` events, one after another at uneven moments; `address` is the owner's, for all partitions.
 
     trees: stream and Redis. Raises `DevkitError` when an event does not become visible.
@@ -32,21 +61,8 @@ def measure(bootstrap: str, address: str, trees: Mapping[str, int], report: Benc
     waited = []
     for number in range(MARKERS):
         time.sleep(number % 10 * 0.01)
-        waited.append(1000 * _marker(out, pool, address, _FIRST_MARKER + number))
-    tell(waited, meter.read(), report)
-
-
-def tell(waited_ms: list[float], usage: cpu.Usage, report: BenchReport) -> None:
-    """Add rows and targets."""
-    at, cores = f"at {RATE:,} events/s", usage.cores
-    p50, p99 = np.percentile(waited_ms, (50, 99)).tolist()
-    report.sections["Streams"][f"cores {at}"] = str(usage)
-    for what, value, limit, goal, unit in (
-        (f"freshness {at}, p50", p50, 150, 100, "ms"),
-        (f"freshness {at}, p99", p99, 300, 200, "ms"),
-        (f"CPU of stream and Redis {at}", sum(cores.values()), 0.8, 0.5, "cores"),
-    ):
-        report.targets.append(Target(what, value, limit, goal, unit, parts=cores))
+        waited.append(1000 * _marker(out, pool, address, next(_MARKED)))
+    return Delays(waited, meter.read())
 
 
 def _marker(out: Producer, pool: urllib3.PoolManager, address: str, user: int) -> float:

@@ -35,7 +35,14 @@ def folded(cluster: LocalCluster) -> Iterator[Child]:
     say("folding the events in all services")
     cluster.streams.wait_until(lambda: cluster.caught_up() and cluster.ready(), CAUGHT_UP_S)
     cluster.streams.stop()
-    with cluster.of_services([APP.name]) as streams:
+    with streaming(cluster, APP.name) as streams:
+        yield streams
+
+
+@contextmanager
+def streaming(cluster: LocalCluster, *services: str) -> Iterator[Child]:
+    """The streams of `services` in one process, until their states have reached the ends of their topics."""
+    with cluster.of_services(services) as streams:
         streams.wait_until(lambda: answers(f"http://{cluster.status}/readyz"), CAUGHT_UP_S)
         yield streams
-        streams.wait_until(lambda: cluster.caught_up(APP.name), CAUGHT_UP_S)
+        streams.wait_until(lambda: cluster.caught_up(*services), CAUGHT_UP_S)

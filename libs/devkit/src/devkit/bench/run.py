@@ -1,12 +1,13 @@
 """A run, part by part. The order keeps the parts from disturbing each other."""
 
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 from devkit import DevkitError
 from devkit.bench import freshness, ingest, overload, profile, recommendations
 from devkit.bench.data import Data
-from devkit.bench.lab import WARM_S, folded, servers
+from devkit.bench.lab import WARM_S, folded, servers, streaming
 from devkit.bench.reads import STREAMS, Reads, of_cluster
 from devkit.bench.report import RATE, BenchReport
 from devkit.bench.settings import BenchSettings
@@ -14,6 +15,7 @@ from devkit.bench.watchers import measure as watchers
 from devkit.demo import say
 from devkit.local_cluster import LocalCluster
 from services.metrics.model import APP
+from streamstate.profile import SERVICE as PROFILE
 from streamstate.verify.check import Check
 from streamstate.verify.replay import recounted
 
@@ -35,6 +37,7 @@ class BenchRun:
             recommendations.measure(self._data.plays, self._users, self._report)
         if runs("profile"):
             profile.measure(self._home / "profile", self._report)
+            self._habits()
         if runs("ingest", "reads", "freshness", "overload"):
             with servers(self._home) as cluster:
                 self._over_cluster(cluster)
@@ -70,8 +73,21 @@ class BenchRun:
                     time.sleep(WARM_S)
                     if runs("freshness"):
                         trees = {name: owner.trees[name] for name in (STREAMS, "Redis")}
-                        freshness.measure(kafka, owner.address, trees, report)
+                        freshness.measure(kafka, owner.address, trees).tell(report)
                     if reads:
                         reads.loaded()
             if runs("overload"):
                 overload.measure(owner).tell(report)
+
+    def _habits(self) -> None:
+        """The freshness of metrics beside a profile of the same events, in one process."""
+        services = (APP.name, PROFILE)
+        with servers(self._home / "habits", services=services) as cluster, ExitStack() as running:
+            for api in cluster.apis:
+                running.enter_context(api)
+            streams = running.enter_context(streaming(cluster, *services))
+            running.enter_context(self._data.steady(cluster.kafka.bootstrap))
+            time.sleep(WARM_S)
+            trees = {STREAMS: streams.pid, "Redis": cluster.redis.pid}
+            delays = freshness.measure(cluster.kafka.bootstrap, cluster.addresses[APP.name][0], trees)
+        self._report.profile += delays.targets(f"freshness of metrics with habits at {RATE:,} events/s", 115, 200)

@@ -20,8 +20,8 @@ from services.notifications.model import OPEN, TICK
 from streamstate.kafka.producer import Outgoing, producer, send_all
 
 PROFILE, NOTIFICATIONS = "habits", "notifications"
-USERS = 500
-"""Listeners with events under load. Users beyond have a single play, before, and are watched."""
+USERS = 20_000
+"""Listeners with events under load, a play in ten seconds each. Users beyond have a single play, and are watched."""
 CLOSED = 50
 """Users of notifications: each tick of them is a message."""
 TICKS_PER_S = 100

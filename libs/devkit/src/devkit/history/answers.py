@@ -7,8 +7,11 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import cycle
 from typing import Any, NamedTuple
 
+import numpy as np
 import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,6 +23,7 @@ from devkit.demo import say
 from devkit.history.lab import LONGEST_S, HistoryLab
 from devkit.local_cluster import answers, variables
 from devkit.measured import Row
+from devkit.repeating import repeating
 from services.metrics.model import APP, VIEW
 from streamstate.answers.logs import Logs
 from streamstate.state.store import offsets_of
@@ -33,6 +37,7 @@ TRAINING_S = 300
 _FULL = 2_000_000
 _LOOK_S = 0.2
 _MANY = 500
+_READ_S, _CALM_S = 0.01, 15.0
 
 
 class Given(NamedTuple):
@@ -54,7 +59,7 @@ def measure(lab: HistoryLab) -> Iterator[Row]:
             given = _given(lab, data.users()[: min(ASKED, lab.events // 20)])
         stream.wait_until(lambda: lab.folded() >= sum(lab.now().values()), LONGEST_S)
         say("unloading the answers for all keys")
-        yield from _unloaded(lab)
+        yield from _unloaded(lab, data.users())
     yield Row(f"replay of {len(given):,} answers at their positions: different bodies", _differing(lab, given), 0)
     yield _trained(lab)
 
@@ -106,15 +111,28 @@ def _trained(lab: HistoryLab) -> Row:
     return Row(name, seconds, TRAINING_S * max(1.0, lab.events / _FULL))
 
 
-def _unloaded(lab: HistoryLab) -> Iterator[Row]:
+def _unloaded(lab: HistoryLab, users: Sequence[int]) -> Iterator[Row]:
     folder = lab.archive.parent / "unloaded"
-    seconds, memory = _command(lab, "unload", APP.name, VIEW.name, "--to", str(folder))
+    read = partial(_timed, lab, urllib3.PoolManager(), cycle(users))
+    with repeating(read, _READ_S) as before:
+        time.sleep(_CALM_S)
+    with repeating(read, _READ_S) as meanwhile:
+        seconds, memory = _command(lab, "unload", APP.name, VIEW.name, "--to", str(folder))
+    p99, calm = np.percentile(meanwhile, 99), np.percentile(before, 99)
+    yield Row(f"unloading: p99 of reads, {p99:.1f} ms, over before", float(p99 / calm), 1.1)
     [made] = (folder / VIEW.name).iterdir()
     rows = pq.read_table(made, partitioning=None).to_pylist()
     name = (
         f"unloading of {len(rows):,} keys in {seconds:.0f} s, {memory / 1e6:,.0f} MB at most: rows that differ from GET"
     )
     yield Row(name, sum(_different(lab, rows[n : n + _MANY]) for n in range(0, len(rows), _MANY)), 0)
+
+
+def _timed(lab: HistoryLab, pool: urllib3.PoolManager, users: Iterator[int]) -> float:
+    """Milliseconds of an answer."""
+    started = time.monotonic()
+    pool.request("GET", f"http://{_address(lab)}{VIEW.path.replace('<key>', str(next(users)))}", timeout=10)
+    return 1_000 * (time.monotonic() - started)
 
 
 def _different(lab: HistoryLab, rows: Sequence[dict[str, Any]]) -> int:

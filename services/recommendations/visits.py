@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from services.recommendations.graph import Bipartite
 from services.recommendations.kernel import kernel
-from services.recommendations.walk import walk
+from services.recommendations.walk import GAMMA, walk
 
 Int32s = NDArray[np.int32]
 
@@ -15,7 +15,7 @@ Int32s = NDArray[np.int32]
 class Visits:
     """The items visited by walkers from a user, in sequence.
 
-    Visits are counted by sorting the trail: a counter per item of the catalogue costs more in cache misses.
+    Visits are counted in a hash table as long as the trail: a counter for each item of the catalogue costs more memory.
     """
 
     def __init__(
@@ -56,10 +56,10 @@ class Visits:
         return self._trail[visits : self._visits]
 
     def unknown(self) -> tuple[Int32s, Int32s]:
-        """The rising numbers of the visited items unknown to the user, and their visits."""
-        ordered = np.sort(self._trail[: self._visits])
-        items, visits = np.empty_like(ordered), np.empty_like(ordered)
-        count = _count(ordered, self._fresh, items, visits)
+        """The numbers of the visited items unknown to the user, and their visits, in the order of first visits."""
+        trail = self._trail[: self._visits]
+        items, visits = np.empty_like(trail), np.empty_like(trail)
+        count = _count(trail, self._fresh, len(trail).bit_length() + 1, items, visits)
         return items[:count], visits[:count]
 
     def through(self, item: int) -> tuple[Int32s, Int32s]:
@@ -70,16 +70,27 @@ class Visits:
 
 
 @kernel
-def _count(ordered: Int32s, fresh: NDArray[np.bool_], items: Int32s, visits: Int32s) -> int:
-    """Write run lengths of fresh items; returns the number of runs. A run is overwritten until its end: no branches."""
-    count = run = 0
-    for k in range(len(ordered)):
-        item = ordered[k]
-        ends = k + 1 == len(ordered) or item != ordered[k + 1]
-        run += 1
-        items[count], visits[count] = item, run
-        count += int(ends and fresh[np.uint64(item)])
-        run *= int(not ends)
+def _count(trail: Int32s, fresh: NDArray[np.bool_], bits: int, items: Int32s, visits: Int32s) -> int:
+    """Write the fresh items of `trail` and their visits; returns the number of these items.
+
+    A table of 2**`bits` places, at least twice as many as items, leads to the place in `items`, plus one: open
+    addressing with linear probing, by Fibonacci hashing (Knuth, The Art of Computer Programming 3, section 6.4).
+    """
+    table, last = np.zeros(1 << bits, np.int32), np.uint64((1 << bits) - 1)
+    found = 0
+    for item in trail:
+        at = np.uint64(item) * GAMMA >> np.uint64(64 - bits)
+        while table[at] and items[np.uint64(table[at] - 1)] != item:
+            at = (at + np.uint64(1)) & last
+        if not table[at]:
+            items[found], visits[found] = item, 0
+            found += 1
+            table[at] = found
+        visits[np.uint64(table[at] - 1)] += 1
+    count = 0
+    for k in range(found):
+        items[count], visits[count] = items[k], visits[k]
+        count += int(fresh[np.uint64(items[count])])
     return count
 
 
@@ -101,7 +112,9 @@ class Leaders:
         """Take the leaders, for a list of `limit` items, of the `visits` so far."""
         items, counts = visits.unknown()
         bar = np.sort(counts)[-limit * FIELD] if len(counts) > limit * FIELD else 0
-        self._items, self._counts = items[counts > bar], counts[counts > bar]
+        leading = np.flatnonzero(counts > bar)
+        leading = leading[np.argsort(items[leading])]
+        self._items, self._counts = items[leading], counts[leading]
         self._visits, self._limit, self._seen = visits, limit, len(visits)
 
     def settled(self) -> bool:

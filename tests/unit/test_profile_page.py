@@ -24,7 +24,9 @@ from streamstate.testing import Driver
 from streamstate.verify.replay import recounted
 
 PAGE = Path("docs/profile.md").read_text()
-BLOCKS = dict(re.findall(r"^```(yaml|json|python)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE))
+FENCED = re.findall(r"^```(yaml|json|python|jsonl)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+BLOCKS = dict(reversed(FENCED))
+"""The first block of each language."""
 TEXTS = re.findall(r"^```text\n(.*?)\n```$", PAGE, re.DOTALL | re.MULTILINE)
 TOPIC = "listening-events"
 NOW, MINUTE_MS = 1_795_680_000_000, 60_000
@@ -102,6 +104,16 @@ def test_another_measure_is_refused_with_the_ways_out() -> None:
     said = refused(present, profile_app(parse(text.replace("top: 2", "top: 3"))))
     assert said == TEXTS[1]
     assert refused(present, profile_app(parse(text.replace("/evenings", "/late")))) == ""
+
+
+def test_events_of_one_kind_are_as_said() -> None:
+    [_, text] = [block for language, block in FENCED if language == "yaml"]
+    driver = Driver(profile_app(parse(text)), MemoryStore())
+    values = BLOCKS["jsonl"].splitlines()
+    driver.feed(0, {"shop-events": [(n, NOW, LONG.encode(1), value.encode()) for n, value in enumerate(values)]})
+    found = json.loads(msgspec.json.encode(driver.view("paid", 1, Moment(NOW))))
+    assert (found["orders"]["ever"], found["spent"]["ever"], found["last"]) == (1, 250, 1795680000123)
+    assert [letter.offset for letter in driver.dead] == [2]
 
 
 def test_the_profile_of_the_first_page_is_valid() -> None:

@@ -70,6 +70,9 @@ MEASURE = HEAD + "measures:\n  plays: {count: all}\n  "
         (OVERALL + "s: {sessions: 30m, over: 7d}", 8, "over all keys, sessions has no windows"),
         (OVERALL + "r: {recent: 3, of: device, over: 7d}", 8, "over all keys, recent has no windows"),
         (OVERALL + "plays: {count: all, over: 4m}", 8, "over all keys, a window has at least 5m"),
+        (HEAD + "where: {devise: {eq: tv}}\nmeasures: {plays: {count: all}}", 6, "did you mean device?"),
+        (HEAD + "where: {timestamp: {ge: 3}}\nmeasures: {plays: {count: all}}", 6, "there is no field timestamp"),
+        (HEAD.replace("ms: int", "ms: time(min)") + "measures: {plays: {count: all}}", 5, "time(us) or time(ns)"),
         (HEAD + "part: true\nmeasures: {plays: {count: all}}".replace("true", "maybe"), 6, "part: expected `bool`"),
     ],
 )

@@ -30,6 +30,11 @@ _COMPARED = {
 _FIELDS = (
     ("`int`", "whole number from -2^63 to 2^63 - 1"),
     ("`str`", f"text of up to {TEXT_MAX_BYTES:,} characters"),
+    ("`int(text)`", 'whole number of 64 bits, or its text: `42` or `"42"`'),
+    (
+        "`time(s)`, `time(ms)`, `time(us)`, `time(ns)`",
+        "time since 1970, as a number or its text; whole milliseconds in conditions and answers",
+    ),
     ("`bool`", "`true`, `false`"),
     (
         "`decimal(1)` to `decimal(9)`",

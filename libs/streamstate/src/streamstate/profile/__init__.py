@@ -19,7 +19,7 @@ from streamstate.profile.declaration import Declaration
 from streamstate.profile.fields import EventDecoder, FieldWords, event_attributes
 from streamstate.profile.fold import ProfileFold
 from streamstate.profile.layout import NUMBERS, Layout
-from streamstate.profile.measure import EVER, MeasureWords
+from streamstate.profile.measure import EVER, MeasureWords, require
 from streamstate.profile.numbers import COUNT
 from streamstate.profile.overall import OverallView
 from streamstate.state.operations import Field
@@ -115,7 +115,7 @@ def profile_app(declared: Declaration, service: str = SERVICE) -> App:
     source: Source[Any, Any] = Source(
         declared.topic,
         CODECS[declared.key],
-        EventDecoder([declared.types[name] for name in declared.fields]),
+        EventDecoder([declared.types[name] for name in declared.fields], declared.selection),
         requires_beginning=any(measure.ever for measure in declared.resolved),
     )
     fold = profile_fold(declared, source, ProfileFold(declared, event_attributes(declared.fields)))
@@ -161,7 +161,11 @@ class Profile:
 
     @classmethod
     def over(cls, source: Source[Any, Any], event: type[msgspec.Struct]) -> Fold:
-        """The fold over the events of `source`, of the type `event`, whose members are the members of the fields."""
+        """The fold over the events of `source`, of the type `event`, whose members are the members of the fields.
+
+        Raises `BadDeclaration` for a declaration with `where`: the source decides about its records.
+        """
+        require(not cls.declared.where, "a profile over the source of a service has no where", "where")
         members = {field.encode_name: field.name for field in msgspec.structs.fields(event)}
         attributes = {name: members[cls.declared.types[name].path] for name in cls.declared.fields}
         return profile_fold(cls.declared, source, ProfileFold(cls.declared, attributes))

@@ -3,10 +3,12 @@
 import re
 from collections.abc import Mapping
 from functools import cached_property
+from typing import Any
 
 import msgspec
 
 from streamstate.keys import CODECS
+from streamstate.profile.conditions import Condition
 from streamstate.profile.fields import TIMESTAMP, FieldType, FieldWords, field_type, member_tree
 from streamstate.profile.measure import (
     SLOT_MS,
@@ -19,6 +21,7 @@ from streamstate.profile.measure import (
     require,
     require_known,
     resolve,
+    resolve_where,
 )
 from streamstate.profile.numbers import is_number, is_ranked
 from streamstate.state.operations import BEST, DAY_MS
@@ -39,6 +42,7 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     summary: a line for the OpenAPI document. users: whether keys are users, whose data is exported and deleted; by
         default where the path begins with `/v1/users/`. history: how far back `at` may lie; by default the longest
         window, up to 7 days.
+    where: the events of the profile; other records of the topic are not counted, and may have other members.
     compact: whether rankings take less memory, and more CPU time: not over all keys, not with `total`, tops up to 64.
         By default so, wherever all rankings of the profile may be compact.
     """
@@ -53,6 +57,7 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     summary: str = ""
     users: bool | None = None
     history: str = ""
+    where: dict[str, Any] = {}
     compact: bool | None = None
 
     @cached_property
@@ -74,6 +79,12 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     def resolved(self) -> tuple[Measure, ...]:
         """The measures. Raises `BadDeclaration`."""
         return tuple(resolve(name, words, self.types) for name, words in self.measures.items())
+
+    @cached_property
+    def selection(self) -> Condition | None:
+        """The condition of the profile's events, None where all records are events. Raises `BadDeclaration`."""
+        types = {name: of for name, of in self.types.items() if name != TIMESTAMP}
+        return resolve_where(self.where, types, ()) if self.where else None
 
     @cached_property
     def windows(self) -> tuple[TrailingWindow, ...]:
@@ -118,6 +129,7 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         """The canonical form of everything on which the state depends."""
         parts = {name: getattr(self, name) for name in ("topic", "key", "fields", "measures", "history", "everywhere")}
         parts |= {"compact": True} if self.packed else {}
+        parts |= {"where": self.where} if self.where else {}
         return msgspec.json.encode(parts, order="deterministic").decode()
 
     @classmethod
@@ -137,6 +149,7 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         require(path, "a path is such as /v1/users/<key>/habits", "path")
         part = not self.part or (self.key == "long" and not self.everywhere)
         require(part, "a part of a user's profile has the key long, and <key> in its path", "part")
+        require(not self.where or self.selection, "where has comparisons, such as {type: {eq: play}}", "where")
         require(self.measures, "declare a measure, such as plays: {count: all}", "measures")
         for each in self.resolved:
             if self.everywhere:

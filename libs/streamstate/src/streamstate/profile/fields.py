@@ -1,9 +1,11 @@
 """The fields of events: their types, their values in the state, and the decoding of a record's value."""
 
+import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Context, Decimal, Inexact, InvalidOperation
-from typing import Annotated, Any, Literal, NamedTuple
+from operator import attrgetter
+from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 import msgspec
 from msgspec import Meta
@@ -16,6 +18,13 @@ TIMESTAMP = "timestamp"
 
 _RESERVED = (TIMESTAMP, "all", "any")
 _DECIMAL = re.compile(r"decimal\(([1-9])\)")
+_WRITTEN = re.compile(r"int\((text)\)|time\((s|ms|us|ns)\)")
+_MILLISECONDS: Mapping[str, Decimal] = {
+    "s": Decimal(1_000),
+    "ms": Decimal(1),
+    "us": Decimal("0.001"),
+    "ns": Decimal("0.000001"),
+}
 _EXACT = Context(prec=28, traps=[InvalidOperation, Inexact])
 _UNREADABLE = re.compile(r'["\\\x00-\x1f]')
 _INT = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
@@ -32,17 +41,26 @@ class FieldWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FieldType(NamedTuple):
-    """A field's type, and the path of its member. Decimals are whole numbers in the state: value · 10^`scale`."""
+    """A field's type, and the path of its member. Decimals are whole numbers in the state: value · 10^`scale`.
+
+    written: how an `int` is written otherwise: also as `text`, or as a time in a unit; in the state in milliseconds.
+    """
 
     kind: Literal["int", "str", "bool", "decimal"]
     scale: int
     name: str
     path: str
+    written: str = ""
+
+    @property
+    def converted(self) -> bool:
+        """Whether a record's value is decoded to a decimal, for `read`."""
+        return self.kind == "decimal" or bool(self.written)
 
     @property
     def decoded(self) -> Any:
         """The type that a record's value is decoded to."""
-        return {"int": _INT, "str": _TEXT, "bool": bool, "decimal": Decimal}[self.kind]
+        return Decimal if self.converted else {"int": _INT, "str": _TEXT, "bool": bool}[self.kind]
 
     @property
     def answered(self) -> Any:
@@ -50,7 +68,7 @@ class FieldType(NamedTuple):
         return {"int": int, "str": str, "bool": bool, "decimal": float}[self.kind]
 
     def stored(self, value: Any) -> Value:
-        """A literal of a declaration, or a decimal of a record, as in the state. Raises ValueError for another type."""
+        """A literal of a declaration as in the state. Raises ValueError for another type."""
         if self.kind == "decimal" and isinstance(value, int | float | str | Decimal) and not isinstance(value, bool):
             try:
                 scaled = _EXACT.scaleb(_EXACT.create_decimal(str(value)), self.scale)
@@ -65,6 +83,17 @@ class FieldType(NamedTuple):
             msg = f"{value!r} is no {self.kind}"
             raise ValueError(msg)
         return value  # type: ignore[return-value]
+
+    def read(self, value: Decimal) -> Value:
+        """The decimal of a record as in the state. Raises ValueError for a number beyond 64 bits, or with decimals."""
+        if self.kind == "decimal":
+            return self.stored(value)
+        if value.is_finite() and abs(value) < 2**64:
+            number = math.floor(value * _MILLISECONDS.get(self.written, 1))
+            if -(2**63) <= number < 2**63 and (self.written in _MILLISECONDS or number == value):
+                return number
+        msg = f"{self.name} is no {'time' if self.written in _MILLISECONDS else 'whole number'} of 64 bits"
+        raise ValueError(msg)
 
     @property
     def member(self) -> Callable[[Any], str]:
@@ -102,7 +131,7 @@ def _negative(member: str) -> int:
 
 
 def field_type(name: str, words: str | FieldWords) -> FieldType:
-    """The type written as `int`, `str`, `bool` or `decimal(2)`. Raises ValueError."""
+    """The type written as `int`, `str`, `bool`, `decimal(2)`, `int(text)` or `time(us)`. Raises ValueError."""
     text, member = (words, name) if isinstance(words, str) else (words.type, words.member)
     if name in _RESERVED:
         msg = f"a field is not called {name}: timestamp is Kafka's, and all and any join conditions"
@@ -114,7 +143,12 @@ def field_type(name: str, words: str | FieldWords) -> FieldType:
         return FieldType(text, 0, name, member)  # type: ignore[arg-type]
     if found := _DECIMAL.fullmatch(text):
         return FieldType("decimal", int(found[1]), name, member)
-    msg = f"{text!r} is no type: write int, str, bool, or decimal(2) for numbers with up to 2 decimals"
+    if found := _WRITTEN.fullmatch(text):
+        return FieldType("int", 0, name, member, found[1] or found[2])
+    msg = (
+        f"{text!r} is no type: write int, str, bool, decimal(2) for numbers with up to 2 decimals, time(s), time(ms), "
+    )
+    msg += "time(us) or time(ns) for times since 1970, or int(text) for whole numbers that may be texts"
     raise ValueError(msg)
 
 
@@ -122,15 +156,31 @@ Tree = dict[str, "Tree | FieldType"]
 """Fields by the members around them."""
 
 
+class Selection(Protocol):
+    """A condition on the fields of an event."""
+
+    @property
+    def fields(self) -> set[str]: ...
+    def compiled(self, get: Callable[[str], Callable[[Any], Any]]) -> Callable[[Any], bool] | None: ...
+
+
 class EventDecoder:
     """The `decode` of a profile's source: JSON → an event with the `event_attributes` of `types`.
 
-    An absent or null member is None, as are the members within; further members are ignored.
+    An absent or null member is None, as are the members within; further members are ignored. A value that does not
+    fulfil `where` is None: only the fields of `where` must have their types.
     """
 
-    def __init__(self, types: Sequence[FieldType]) -> None:
+    def __init__(self, types: Sequence[FieldType], where: Selection | None = None) -> None:
         """Raises ValueError for two fields of one member."""
         self._types = types
+        self._where = where
+        self._selects: Callable[[Any], bool] | None = None
+        if where is not None:
+            named = [of for of in types if of.name in where.fields]
+            self._named = EventDecoder(named)
+            attribute = event_attributes(of.name for of in named)
+            self._selects = where.compiled(lambda field: attrgetter(attribute[field]))
         tree = member_tree(types)
         self._decode = msgspec.json.Decoder(_structure(tree)).decode
         self._flat: Callable[..., Any] | None = None
@@ -138,23 +188,25 @@ class EventDecoder:
             self._flat = _structure({of.name: of for of in types})
             self._values = [_getter(tree, of) for of in types]
         attributes = event_attributes(of.name for of in types)
-        self._decimals = [(attributes[of.name], of) for of in types if of.kind == "decimal"]
+        self._converted = [(attributes[of.name], of) for of in types if of.converted]
 
     def __reduce__(self) -> Any:
-        return EventDecoder, (self._types,)
+        return EventDecoder, (self._types, self._where)
 
     def __call__(self, _key: Any, value: bytes | None) -> Any:
         """Raises `BadRecord`, or `msgspec.ValidationError` for a member of another type."""
+        if self._selects is not None and (value is None or not self._selects(self._named(None, value))):
+            return None
         if value is None:
             msg = "the value is null"
             raise BadRecord(msg)
         event = self._decode(value)
         if self._flat is not None:
             event = self._flat(*(get(event) for get in self._values))
-        for attribute, of in self._decimals:
+        for attribute, of in self._converted:
             if (number := getattr(event, attribute)) is not None:
                 try:
-                    setattr(event, attribute, of.stored(number))
+                    setattr(event, attribute, of.read(number))
                 except ValueError as error:
                     raise BadRecord(str(error)) from error
         return event

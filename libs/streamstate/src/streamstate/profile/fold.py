@@ -48,10 +48,11 @@ class ProfileFold:
     def __call__(self, records: Events, context: FoldContext) -> Iterable[Effect]:
         """The operations of a key are commutative but for its history, which keeps the order of the records."""
         by_key: defaultdict[Any, list[Record[Any, Any]]] = defaultdict(list)
-        if self._declared.everywhere:
-            by_key[""] += records
-        else:
-            for record in records:
+        counted = [record for record in records if record.value is not None] if self._declared.where else records
+        if self._declared.everywhere and counted:
+            by_key[""] += counted
+        elif not self._declared.everywhere:
+            for record in counted:
                 by_key[record.key].append(record)
         layout, compact = self._layout, self._declared.packed
         for key, events in by_key.items():
@@ -66,7 +67,7 @@ class ProfileFold:
                     yield IncrementScores(layout.own(name, key), by, compact)
             yield from self._listed(key, events)
         if self._slots:
-            yield from self._slots.effects(records, context)
+            yield from self._slots.effects(counted, records[-1].stream_time, context)
         elif layout.windowed:
             yield from self._histories(by_key, records)
 

@@ -131,7 +131,7 @@ def resolve(name: str, words: MeasureWords, types: Mapping[str, FieldType]) -> M
     windows = longest_first(TrailingWindow(label, duration_ms(label, *place, "over")) for label in trailing)
     gap = duration_ms(words.sessions, *place, "sessions") if words.sessions else 0
     require(not gap or EVER not in labels, "sessions need windows, such as over: 30d", *place, "over")
-    where = _where(words, types, place)
+    where = resolve_where(words.where, types, place)
     return Measure(name, kind, field, words.by, weight, words.top or words.recent, gap, where, windows, labels)
 
 
@@ -154,9 +154,10 @@ def _subject(words: MeasureWords, place: tuple[str, ...]) -> tuple[Kind, str, st
     return kind, "" if without else field, ""  # type: ignore[return-value]
 
 
-def _where(words: MeasureWords, types: Mapping[str, FieldType], place: tuple[str, ...]) -> Condition:
+def resolve_where(where: Mapping[str, Any], types: Mapping[str, FieldType], place: tuple[str, ...]) -> Condition:
+    """The condition `where` of the member at `place`. Raises `BadDeclaration`."""
     try:
-        return condition(words.where, types)
+        return condition(where, types)
     except KeyError as error:
         require_known(str(error.args[0]), types, "field", *place, "where")
         raise

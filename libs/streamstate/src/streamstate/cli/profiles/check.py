@@ -100,6 +100,8 @@ def _overview(answer: Checked) -> Iterator[RenderableType]:
     fields = [(name, of.type, f"{of.events:,}", _hint(found, of)) for name, of in found.fields.items()]
     yield output.table(("\nfield", "\ntype", "\nevents", ""), fields)
     yield f"\n{found.records:,} records read, of which {sum(found.refused.values()):,} would be refused"
+    if found.others:
+        yield f"{found.others:,} records are left out by `where`"
     if found.refused:
         yield output.table(("reason", "records"), found.refused.items())
 

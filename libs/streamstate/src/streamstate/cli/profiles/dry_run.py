@@ -27,9 +27,13 @@ class FieldReport(msgspec.Struct):
 
 
 class DryRun(msgspec.Struct):
-    """The number of read records, of refused records by reason, and of counted events by measure."""
+    """The number of read records, of refused records by reason, and of counted events by measure.
+
+    others: the number of records left out by the profile's `where`.
+    """
 
     records: int
+    others: int
     refused: dict[str, int]
     measures: dict[str, int]
     fields: dict[str, FieldReport]
@@ -48,7 +52,8 @@ def dry_run(
         if decoded.held:
             raise decoded.held.error
         entries += decoded.entries
-    events = [entry for entry in entries if isinstance(entry, Record)]
+    decoded_records = [entry for entry in entries if isinstance(entry, Record)]
+    events = [record for record in decoded_records if record.value is not None]
     refused = Counter(_reason(entry) for entry in entries if isinstance(entry, DeadLetter))
     get = partial(getter, attributes=event_attributes(declared.fields))
     measures = {measure.name: _counted(measure, events, get) for measure in declared.resolved}
@@ -60,7 +65,8 @@ def dry_run(
         name: FieldReport(_type(declared.fields[name]), number, "" if number else _nearest(paths[name], members))
         for name, number in present.items()
     }
-    return DryRun(len(entries), dict(refused.most_common()), measures, fields)
+    others = len(decoded_records) - len(events)
+    return DryRun(len(entries), others, dict(refused.most_common()), measures, fields)
 
 
 def _counted(measure: Measure, events: Sequence[Record[Any, Any]], get: Callable[[str], Callable[[Any], Any]]) -> int:

@@ -37,11 +37,14 @@ class SlotFold:
         tests = [measure.where.compiled(get) for measure in layout.windowed]
         self._tests: list[Test] = [] if None in tests else [test for test in tests if test]
 
-    def effects(self, records: Sequence[Record[Any, Any]], context: FoldContext) -> Iterable[Effect]:
-        """Numbers of a slot are commutative. A day is deleted when the stream time passes its end by the kept time."""
+    def effects(self, events: Sequence[Record[Any, Any]], now: int, context: FoldContext) -> Iterable[Effect]:
+        """Numbers of a slot are commutative. A day is deleted when the stream time passes its end by the kept time.
+
+        now: the stream time after the events.
+        """
         by_slot: defaultdict[int, list[Record[Any, Any]]] = defaultdict(list)
         late = 0
-        for event in records:
+        for event in events:
             if self._tests and not any(test(event) for test in self._tests):
                 continue
             if event.timestamp // DAY_MS < self._first_day(event.stream_time):
@@ -49,11 +52,10 @@ class SlotFold:
             else:
                 by_slot[event.timestamp // SLOT_MS].append(event)
         by_day: defaultdict[int, tuple[Numbers, Numbers, Numbers]] = defaultdict(lambda: ({}, {}, {}))
-        for slot, events in by_slot.items():
-            self._add(slot, events, by_day[slot * SLOT_MS // DAY_MS])
+        for slot, of_slot in by_slot.items():
+            self._add(slot, of_slot, by_day[slot * SLOT_MS // DAY_MS])
         for day, numbers in by_day.items():
             yield Merge(day_key(day), *numbers)
-        now = records[-1].stream_time
         yield Merge(SLOTS, most={TIME: now})
         stored = range(self._first_day(context.time), context.time // DAY_MS + 1)
         for day in sorted({*stored, *by_day}):

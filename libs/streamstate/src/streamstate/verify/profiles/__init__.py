@@ -45,6 +45,7 @@ class ProfileRecount(Recount):
         self._counted: dict[tuple[str, str], tuple[Mapping[str, Stored], int]] = {}
         self._slots: defaultdict[int, list[Event]] = defaultdict(list)
         self._first_day = self._late = self._time = 0
+        self._read = False
         fields = declared.fields.items()
         self._kinds = {name: words if isinstance(words, str) else words.type for name, words in fields}
         self._paths = {name: name if isinstance(words, str) else words.member for name, words in fields}
@@ -52,15 +53,19 @@ class ProfileRecount(Recount):
     def add(self, message: Message, stream_time: int) -> bool:
         try:
             key = CODECS[self._declared.key].decode(message.key())
-            event = event_of(message.value(), self._kinds, self._paths)
+            event = event_of(message.value(), self._kinds, self._paths, self._declared.where)
         except _UNUSABLE:
             return False
+        self._read = True
+        if self._declared.windows:
+            self._time = stream_time
+            self._first_day = max(0, stream_time - self._declared.kept_ms) // DAY_MS
+        if event is None:
+            return True
         event |= {"timestamp": message.timestamp()[1], "offset": message.offset()}
         name = "" if self._declared.everywhere else str(key)
         self._events[name].append(event)
         if self._declared.windows:
-            self._time = stream_time
-            self._first_day = max(0, stream_time - self._declared.kept_ms) // DAY_MS
             self._keep(name, event)
         return True
 
@@ -88,7 +93,7 @@ class ProfileRecount(Recount):
         return {day: rows for day, rows in self._days.get(key, {}).items() if day >= self._first_day}
 
     def expected_keys(self) -> Iterable[str]:
-        if self._declared.everywhere and self._declared.windows and self._events:
+        if self._declared.everywhere and self._declared.windows and self._read:
             yield SLOTS
             yield from (key for day in self._slots if self._slots_of(key := f"{SLOTS}:{day}"))
         if any(map(self._unexpired, self._days)):
@@ -132,7 +137,7 @@ class ProfileRecount(Recount):
         """The numbers by slot of a day, or the stream time."""
         _, _, day = key.partition(":")
         if not day:
-            return {b"time": b"%d" % self._time} if self._declared.windows and self._events else {}
+            return {b"time": b"%d" % self._time} if self._declared.windows and self._read else {}
         if not day.isdigit() or int(day) < self._first_day:
             return {}
         by_slot: defaultdict[int, list[Event]] = defaultdict(list)

@@ -1,25 +1,36 @@
 """Events of a profile and the words of its measures, read without the library's code of profiles."""
 
 import json
+import math
 import operator
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 from streamstate.profile.measure import MeasureWords
 
 _MOST = 2**63 - 1
 _LONGEST = 1_024
+_PARTS = {"int(text)": 1_000, "time(s)": 1, "time(ms)": 10**3, "time(us)": 10**6, "time(ns)": 10**9}
+"""The units of a second; a number is a time in milliseconds."""
 
 Event = Mapping[str, Any]
 """The fields of an event, with `timestamp` and `offset` of its record."""
 
 
-def event_of(value: bytes | None, kinds: Mapping[str, str], paths: Mapping[str, str]) -> dict[str, Any]:
-    """The fields of a value. Raises an error of `_UNUSABLE`."""
+def event_of(
+    value: bytes | None, kinds: Mapping[str, str], paths: Mapping[str, str], where: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """The fields of a value, None where `where` leaves it out. Raises an error of `_UNUSABLE`."""
+    if value is None and where:
+        return None
     content = json.loads((value or b"").decode(), parse_constant=int, parse_float=Decimal)
     if not isinstance(content, dict):
         raise TypeError
+    named = {name: _value(_member(content, paths[name]), kinds[name]) for name in _named(where)}
+    if not holds(where, named):
+        return None
     return {name: _value(_member(content, paths[name]), kind) for name, kind in kinds.items()}
 
 
@@ -45,6 +56,8 @@ def _value(value: Any, kind: str) -> Any:
         if rounded != value or not -_MOST <= int(rounded.scaleb(scale)) + 1 <= 2**63:
             raise ValueError
         return value
+    if kind in _PARTS:
+        return _converted(value, kind)
     types: Mapping[str, type] = {"int": int, "str": str, "bool": bool}
     if type(value) is not types[kind]:
         raise TypeError
@@ -56,6 +69,15 @@ def _value(value: Any, kind: str) -> Any:
     ):
         raise ValueError
     return value
+
+
+def _converted(value: Any, kind: str) -> int:
+    if type(value) not in (int, Decimal, str) or not abs(Decimal(value)) < 2**64:
+        raise TypeError
+    exact = Fraction(Decimal(value)) * 1_000 / _PARTS[kind]
+    if (kind == "int(text)" and exact.denominator > 1) or not -_MOST <= math.floor(exact) + 1 <= 2**63:
+        raise ValueError
+    return math.floor(exact)
 
 
 def subject(words: MeasureWords) -> str:
@@ -91,8 +113,13 @@ def numeric(words: MeasureWords) -> bool:
 
 
 def fields(words: MeasureWords) -> set[str]:
-    conditions: list[Any] = [words.where]
-    found = {subject(words), words.by, words.total}
+    return {subject(words), words.by, words.total} | _named(words.where)
+
+
+def _named(where: Mapping[str, Any]) -> set[str]:
+    """The fields of a condition."""
+    conditions: list[Any] = [where]
+    found: set[str] = set()
     while conditions:
         for name, inner in conditions.pop().items():
             if name in ("all", "any"):

@@ -23,7 +23,7 @@ from tests.certificates import Authority
 from tests.e2e import feed
 from tests.waiting import until
 
-GATEWAY, INFRA = "gateway", "infra"
+ARCHIVE, GATEWAY, INFRA = "archive", "gateway", "infra"
 GATEWAY_TLS, INSTANCES_TLS, INFRA_TLS = "gateway-tls", "instances-tls", "infra-tls"
 """Secrets of a certificate and of its CA, in the format of cert-manager."""
 INSTANCES_NAME = "instances"

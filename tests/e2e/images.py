@@ -10,11 +10,14 @@ from devkit.demo import CACHE
 from devkit.kafka_server import VERSION, fetch
 from devkit.registry import STANDARD
 from streamstate.spark import jars
-from tests.e2e.cluster import GATEWAY, INFRA_TLS, run
+from tests.e2e.cluster import ARCHIVE, GATEWAY, INFRA_TLS, run
 
 TAG = "e2e"
 AT_ONCE = 2
 """How many images are built, or services installed, at the same time."""
+
+WITHOUT_STREAM = (ARCHIVE, GATEWAY)
+"""Services with a single image."""
 
 STANDINS = Path("tests/e2e/standins")
 
@@ -29,7 +32,7 @@ def build_services() -> None:
     first, *others = STANDARD
     _build_service(first)
     with ThreadPoolExecutor(AT_ONCE) as executor:
-        list(executor.map(_build_service, [*others, GATEWAY]))
+        list(executor.map(_build_service, [*others, *WITHOUT_STREAM]))
 
 
 def build_infra(scratch: Path) -> dict[str, Any]:
@@ -53,7 +56,7 @@ def _build_standins(scratch: Path) -> None:
 
 
 def _build_service(service: str) -> None:
-    for target in ("api",) if service == GATEWAY else ("api", "stream"):
+    for target in ("api",) if service in WITHOUT_STREAM else ("api", "stream"):
         _build(image(f"{service}-{target}"), ".", "--target", target, "--build-arg", f"SERVICE={service}")
 
 

@@ -6,17 +6,33 @@ from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from urllib3.exceptions import HTTPError
 
 from devkit.registry import STANDARD, by_name
 from tests.e2e import feed
-from tests.e2e.cluster import GATEWAY, INFRA, REDIS, Api, Namespace, Reads
-from tests.e2e.conftest import Installation, plays, values_of
+from tests.e2e.cluster import ARCHIVE, GATEWAY, INFRA, REDIS, Api, Namespace, Reads
+from tests.e2e.conftest import SMALL, TRANSPORT, Installation, plays, values_of
+from tests.e2e.images import image
 from tests.waiting import until
 
 EVENTS = 4_000
+EU = "listening-events-eu"
+CUT = f"""
+from confluent_kafka import OFFSET_END, TopicPartition
+from streamstate.deployment.connections import KafkaSettings
+from streamstate.kafka.admin import AdminConnection, Topics
+from streamstate.settings import load
+
+settings = load(KafkaSettings)
+admin = AdminConnection(settings.kafka, settings.security).admin()
+places = range(Topics(settings.kafka, security=settings.security).partitions("{EU}"))
+for deleted in admin.delete_records([TopicPartition("{EU}", place, OFFSET_END) for place in places]).values():
+    deleted.result()
+"""
+"""Deletes all records of the topic, as retention does."""
 NAMES_S = 8.0
 LIMITS = f"""
 from redis import Redis
@@ -162,25 +178,54 @@ def test_no_read_fails_when_a_release_is_promoted_and_taken_back(deployment: Ins
     assert_profiles(deployment)
 
 
-def install_eu(deployment: Installation, namespace: Namespace) -> None:
-    """Another release of the same chart, which folds in an executor: a pod that its stream asked the API server for."""
-    topics: dict[str, dict[str, str]] = {"listening-events-eu": {}, "metrics-eu-dlq": {}}
+def create_eu(deployment: Installation, namespace: Namespace) -> None:
+    """The topics of another release of the same chart."""
+    topics: dict[str, dict[str, str]] = {EU: {}, "metrics-eu-dlq": {}}
     infra = {**deployment.infra, "kafka": {**deployment.infra["kafka"], "topics": topics}}
     namespace.upgrade(INFRA, INFRA, infra, "--wait-for-jobs")
+
+
+def install_eu(namespace: Namespace, **more: Any) -> None:
+    """The release, which folds in an executor: a pod that its stream asked the API server for."""
     # By itself, Spark asks for a whole core for each executor.
-    settings = {"SPARK": {"spark.kubernetes.executor.request.cores": "20m"}}
-    values = values_of("metrics", topics={"listening-events": "listening-events-eu"}, settings=settings)
+    settings = {"SPARK": {"spark.kubernetes.executor.request.cores": "20m"}, **more.pop("settings", {})}
+    values = values_of("metrics", topics={"listening-events": EU}, settings=settings, **more)
     values["stream"]["executors"] = {"count": 1}
     namespace.upgrade("metrics-eu", "metrics", values)
     assert "metrics-eu-0-exec-" in namespace.kubectl("get", "pods", "--output", "name")
 
 
-def test_two_releases_do_not_touch_each_other(deployment: Installation) -> None:
-    install_eu(deployment, deployment.namespace)
-    deployment.feed(800, "listening-events-eu")
+def archive_eu(deployment: Installation, records: int) -> None:
+    """Install an archiver of the topic, and wait until it has so many records, which Kafka deletes then."""
+    kubectl = deployment.namespace.kubectl
+    archive = {"topics": [EU], "volume": {"size": "1Gi"}}
+    of = {"image": image("archive-api"), "archive": archive, "settings": {"ARCHIVE_SECONDS": 1}, **SMALL}
+    deployment.namespace.upgrade(ARCHIVE, ARCHIVE, of | {"kafka": TRANSPORT["kafka"]})
+
+    def archived() -> bool:
+        said = kubectl("exec", f"{ARCHIVE}-0", "--", "streamstate", "archive", "list", "--json")
+        return bool(sum(partition["end"] for partition in json.loads(said)) == records)
+
+    until(archived, 60, "the archive to have the records")
+    deployment.namespace.run_job("cut", deployment.image, "python", "-c", CUT)
+
+
+def test_executors_build_a_release_from_an_archive(deployment: Installation) -> None:
+    """Kafka has deleted the first half of the records, and the second comes later."""
+    create_eu(deployment, deployment.namespace)
+    deployment.namespace.send(deployment.image, EU, 0, 400)
+    archive_eu(deployment, 400)
+    volume = {"name": "archive", "persistentVolumeClaim": {"claimName": ARCHIVE}}
+    mount = {"name": "archive", "mountPath": "/archive", "readOnly": True}
+    settings = {"ARCHIVE": "/archive"}
+    install_eu(deployment.namespace, settings=settings, extraVolumes=[volume], extraVolumeMounts=[mount])
     with deployment.namespace.forwarded("service/metrics-eu") as instance:
+        until(lambda: plays(instance) == 400, 120, "the archived events to be counted")
+        deployment.namespace.send(deployment.image, EU, 400, 400)
         until(lambda: plays(instance) == 800, 120, "the other release to count its events")
         assert instance.get("/processors")[1]["service"] == "metrics-eu"
+    log = deployment.namespace.kubectl("logs", "metrics-eu-0", "--container", "stream", "--tail=-1")
+    assert "the archive is folded" in log
     assert_profiles(deployment)
 
 
@@ -190,8 +235,9 @@ def test_two_namespaces_share_nothing(deployment: Installation, tmp_path: Path) 
     policies = ("get", "validatingadmissionpolicies,validatingadmissionpolicybindings", "--output", "name")
     before = first.kubectl(*policies)
     second.create()
-    install_eu(deployment, second)
-    second.send(deployment.image, "listening-events-eu", 0, 400)
+    create_eu(deployment, second)
+    install_eu(second)
+    second.send(deployment.image, EU, 0, 400)
     with first.forwarded("service/metrics-eu") as one, second.forwarded("service/metrics-eu") as other:
         until(lambda: plays(other) == 400, 120, "the other namespace to count its events")
         assert plays(one) == 800

@@ -32,12 +32,12 @@ class Data:
     rows: Int64s
 
     @classmethod
-    def make(cls, events: int) -> "Data":
-        """Seeded plays: popularity by Zipf's law, and two preferred genres of 50 for every user.
+    def make(cls, events: int, users: int = USERS) -> "Data":
+        """Seeded plays of `users`: popularity by Zipf's law, and two preferred genres of 50 for every user.
 
         An album has ten tracks, an artist five albums.
         """
-        user, track = listening(SEED, USERS, TRACKS, events).T
+        user, track = listening(SEED, users, TRACKS, events).T
         late = np.random.default_rng(SEED).integers(0, LATE_MS, events)
         times = FIRST_MS + SPACING_MS * np.arange(events) - late
         return cls(np.column_stack([user, track // 50 + 1, track // 10 + 1, track, times]))

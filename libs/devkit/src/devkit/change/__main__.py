@@ -24,7 +24,7 @@ from streamstate.profile import SERVICE as PROFILE
 SERVICES = ("metrics", "names", "recommendations", PROFILE, NOTIFICATIONS)
 CAUGHT_UP_S = 600
 TENDED_S = 0.5
-BUILD_RATE = 10_000
+BUILD_RATE = 5_000
 """Records a second of a build, beside the reads of the same Redis."""
 
 SKIPS = "  skips: {count: all, where: {durationMs: {lt: 30000}}, over: [24h, ever]}\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import Field
 from pydantic_settings import BaseSettings
 
-from devkit.bench.data import Data
+from devkit.bench.data import USERS, Data
 from devkit.bench.lab import servers
 from devkit.history import answers, building
 from devkit.history.lab import HistoryLab, widen
@@ -25,6 +25,7 @@ class HistorySettings(BaseSettings):
     """The run."""
 
     events: int = Field(2_000_000, ge=10_000, description="plays")
+    users: int = Field(USERS, ge=1, description="listeners")
     kills: int = Field(5, ge=0, description="kills -9 of a build")
 
 
@@ -32,8 +33,9 @@ def measure(settings: HistorySettings, home: Path) -> list[Row]:
     """The rows of the table."""
     with servers(home / "cluster", services=[APP.name]) as cluster:
         widen(cluster.kafka.bootstrap, PARTITIONS)
-        Data.make(settings.events).send(cluster.kafka.bootstrap)
-        lab = HistoryLab(cluster, settings.events, home / "archive", settings.kills)
+        data = Data.make(settings.events, settings.users)
+        data.send(cluster.kafka.bootstrap)
+        lab = HistoryLab(cluster, data, home / "archive", settings.kills)
         return [row for part in PARTS for row in part(lab)]
 
 

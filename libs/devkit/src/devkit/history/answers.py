@@ -18,7 +18,6 @@ import pyarrow.parquet as pq
 import urllib3
 
 from devkit.bench import cpu
-from devkit.bench.data import Data
 from devkit.demo import say
 from devkit.history.lab import LONGEST_S, HistoryLab
 from devkit.local_cluster import answers, variables
@@ -54,12 +53,12 @@ def measure(lab: HistoryLab) -> Iterator[Row]:
     with lab.building(lab.events) as stream, api:
         api.wait_until(lambda: answers(f"http://{_address(lab)}/readyz"), LONGEST_S)
         say("asking the API under load")
-        data = Data.make(lab.events)
-        with data.steady(lab.cluster.kafka.bootstrap):
-            given = _given(lab, data.users()[: min(ASKED, lab.events // 20)])
+        users = lab.data.users()
+        with lab.data.steady(lab.cluster.kafka.bootstrap):
+            given = _given(lab, users[: min(ASKED, lab.events // 20)])
         stream.wait_until(lambda: lab.folded() >= sum(lab.now().values()), LONGEST_S)
         say("unloading the answers for all keys")
-        yield from _unloaded(lab, data.users())
+        yield from _unloaded(lab, users)
     yield Row(f"replay of {len(given):,} answers at their positions: different bodies", _differing(lab, given), 0)
     yield _trained(lab)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from devkit import topics
+from devkit.bench.data import Data
 from devkit.child_process import Child
 from devkit.demo import say
 from devkit.local_cluster import LocalCluster
@@ -52,12 +53,17 @@ def contents(state: RedisState, partitions: Iterable[int]) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class HistoryLab:
-    """Servers with `events` plays. archive: the folder of their archive. kills: of a stream in each part."""
+    """Servers with the plays of `data`. archive: the folder of their archive. kills: of a stream in each part."""
 
     cluster: LocalCluster
-    events: int
+    data: Data
     archive: Path
     kills: int
+
+    @property
+    def events(self) -> int:
+        """The number of plays."""
+        return len(self.data.rows)
 
     @property
     def settings(self) -> CommandSettings:

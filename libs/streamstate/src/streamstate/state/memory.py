@@ -266,7 +266,7 @@ def answer(keys: dict[str, Any], read: Read) -> Any:
 def _part(keys: dict[str, Any], read: Top | Newest | Members | Since | Between) -> Any:
     match read:
         case Top(key, n):
-            return sorted(keys.get(key, {}).items(), key=lambda item: (-item[1], item[0].encode()))[:n]
+            return _best(keys.get(key, {}), n)
         case Newest(key, n):
             return sorted(keys.get(key, {}).items(), key=timelines.by_time, reverse=True)[:n]
         case Members(key, start, end, n, descending):
@@ -280,6 +280,17 @@ def _part(keys: dict[str, Any], read: Top | Newest | Members | Since | Between) 
             return timelines.between(keys, read)
         case _:
             assert_never(read)
+
+
+def _best(scores: dict[str, int], n: int) -> list[tuple[str, int]]:
+    """The `n` members with the greatest scores; ties by text, which is the order of bytes, too.
+
+    Only the members from the last score on are sorted: a replay asks for the best of thousands again and again.
+    """
+    last = min(sorted(scores.values(), reverse=True)[:n], default=0)
+    ordered = sorted(member for member, score in scores.items() if score >= last)
+    ordered.sort(key=scores.__getitem__, reverse=True)
+    return [(member, scores[member]) for member in ordered[:n]]
 
 
 class MemoryReader:

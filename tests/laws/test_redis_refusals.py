@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 
 import pytest
 from redis.exceptions import RedisError
@@ -66,17 +65,21 @@ WRITES = {
 CASES = [(command, kind) for command, kinds in WRITES.items() for kind in kinds]
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Redis]:
-    redis = Redis(tmp_path, free_port())
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
+    redis = Redis(tmp_path_factory.mktemp("refusing"), free_port())
     redis.start()
     yield redis
     redis.stop()
 
 
 @pytest.fixture
-def client(server: Redis) -> Client:
-    return connect(server.url, 5.0)
+def client(server: Redis) -> Iterator[Client]:
+    """Of the server, which is empty."""
+    with connect(server.url, 5.0) as client:
+        client.config_set("maxmemory-policy", "noeviction", "maxmemory", 0)
+        client.flushall()
+        yield client
 
 
 @pytest.fixture
@@ -162,22 +165,21 @@ def test_a_number_of_which_a_byte_is_wrong(client: Client, store: RedisStore, op
 
 
 @pytest.mark.parametrize(("command", "kind"), CASES)
-def test_a_user_who_may_not_run_a_command(server: Redis, command: str, kind: str) -> None:
-    admin = connect(server.url, 5.0)
-    admin.acl_setuser(
+def test_a_user_who_may_not_run_a_command(server: Redis, client: Client, command: str, kind: str) -> None:
+    client.acl_setuser(
         "writer", enabled=True, passwords=["+secret"], keys=["*"], categories=["+@all"], commands=[f"-{command}"]
     )
-    client = connect(f"redis://writer:secret@{LOCALHOST}:{server.port}/0", 5.0)
-    claim = RedisStore(admin, "app").claim(0, "a:1", {})
-    admin.zadd("{app:0}:family", {"k": 1})
-    admin.zadd("{app:0}:family:k", {"x": 1})
-    admin.zadd("{app:0}:history", {"k": 1})
-    admin.hset("{app:0}:history:k", "0", "[1]\n")
+    writer = connect(f"redis://writer:secret@{LOCALHOST}:{server.port}/0", 5.0)
+    claim = RedisStore(client, "app").claim(0, "a:1", {})
+    client.zadd("{app:0}:family", {"k": 1})
+    client.zadd("{app:0}:family:k", {"x": 1})
+    client.zadd("{app:0}:history", {"k": 1})
+    client.hset("{app:0}:history:k", "0", "[1]\n")
     assert_refused_then_applied(
-        RedisStore(client, "app"),
-        admin,
+        RedisStore(writer, "app"),
+        client,
         attempt(claim, EACH[kind]),
-        partial(admin.acl_setuser, "writer", enabled=True, passwords=["+secret"], keys=["*"], categories=["+@all"]),
+        partial(client.acl_setuser, "writer", enabled=True, passwords=["+secret"], keys=["*"], categories=["+@all"]),
     )
 
 

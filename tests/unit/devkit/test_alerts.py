@@ -4,6 +4,7 @@ import itertools
 import json
 import re
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -116,7 +117,8 @@ def labelled(series: str, service: str) -> str:
     return f'{name}{{service="{service}", instance="{service}", {labels}}}'
 
 
-def promtool(tmp_path: Path, case: Case, expected: list[dict[str, Any]]) -> subprocess.CompletedProcess[str]:
+def trial(name: str, case: Case, expected: Sequence[Mapping[str, Any]] = ()) -> Mapping[str, Any]:
+    """A test group of promtool: these alerts fire at the end of the case."""
     given = [
         {"series": labelled(series, service), "values": values}
         for service, of_service in (("bad", case.bad), ("good", case.good))
@@ -125,53 +127,51 @@ def promtool(tmp_path: Path, case: Case, expected: list[dict[str, Any]]) -> subp
     fires = 'count by (alertname, service, instance) (ALERTS{alertstate="firing"})'
     asked = [
         {"expr": fires, "eval_time": f"{minutes}m", "exp_samples": samples}
-        for minutes, samples in ((case.silent, []), (case.firing, expected))
+        for minutes, samples in ((case.silent, []), (case.firing, list(expected)))
     ]
-    tests = [{"interval": "1m", "input_series": given, "promql_expr_test": asked}]
-    path = tmp_path / "test.yaml"
-    path.write_text(json.dumps({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": tests}))
-    return subprocess.run(["promtool", "test", "rules", str(path)], check=False, capture_output=True, text=True)
+    return {"name": name, "interval": "1m", "input_series": given, "promql_expr_test": asked}
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_an_alert_fires_when_it_should_and_not_otherwise(name: str, tmp_path: Path) -> None:
-    place = "instance" if "instance" in ALERTS[f"Streamstate{name}"]["expr"] else "service"
-    expected = [{"labels": f'{{alertname="Streamstate{name}", {place}="bad"}}', "value": 1}]
-    passed = promtool(tmp_path, CASES[name], expected)
-    assert passed.returncode == 0, passed.stdout + passed.stderr
-    assert promtool(tmp_path, CASES[name], []).returncode == 1
+def alert(name: str, place: str = "service") -> Mapping[str, Any]:
+    return {"labels": f'{{alertname="Streamstate{name}", {place}="bad"}}', "value": 1}
 
 
-@pytest.mark.parametrize("cause", ["StreamDown", "StreamRefused"])
-def test_what_follows_from_a_stream_that_does_not_fold_is_one_alert(cause: str, tmp_path: Path) -> None:
+def assert_passed(home: Path, *trials: Mapping[str, Any]) -> None:
+    path = home / "test.yaml"
+    path.write_text(json.dumps({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": trials}))
+    ran = subprocess.run(["promtool", "test", "rules", str(path)], check=False, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_each_alert_fires_when_it_should_and_not_otherwise(tmp_path: Path) -> None:
+    places = {name: "instance" if "instance" in ALERTS[f"Streamstate{name}"]["expr"] else "service" for name in CASES}
+    assert_passed(tmp_path, *(trial(name, case, [alert(name, places[name])]) for name, case in CASES.items()))
+
+
+def test_what_follows_from_a_stream_that_does_not_fold_is_one_alert(tmp_path: Path) -> None:
     consequences = {
         "streamstate_offset{partition='0'}": "0x60",
         "streamstate_state_age_seconds{partition='0'}": "0x12 61x60",
         "streamstate_build_progress{partition='0'}": "0+0.05x11 0.6x60",
         READS.format(503): "0x12 0+60x60",
     }
-    case = CASES[cause]
-    bad = {**STREAM, **consequences, **case.bad}
-    expected = [{"labels": f'{{alertname="Streamstate{cause}", service="bad"}}', "value": 1}]
-    passed = promtool(tmp_path, case._replace(bad=bad, firing=40), expected)
-    assert passed.returncode == 0, passed.stdout + passed.stderr
+    cases = {
+        cause: CASES[cause]._replace(bad={**STREAM, **consequences, **CASES[cause].bad}, firing=40)
+        for cause in ("StreamDown", "StreamRefused")
+    }
+    assert_passed(tmp_path, *(trial(cause, case, [alert(cause)]) for cause, case in cases.items()))
 
 
-@pytest.mark.parametrize("name", sorted(set(CASES) - {"BackgroundFailing", *ARCHIVE}))
-@pytest.mark.parametrize("gone", [False, True])
-def test_a_release_that_no_client_depends_on_raises_no_alert(name: str, gone: bool, tmp_path: Path) -> None:
-    case = CASES[name]
-    beside = {**case.bad, "streamstate_in_use": "0x12 stale" if gone else "0x60"}
-    passed = promtool(tmp_path, case._replace(bad=beside), [])
-    assert passed.returncode == 0, passed.stdout + passed.stderr
-
-
-def test_a_promoted_release_raises_alerts_and_the_release_before_does_not(tmp_path: Path) -> None:
+def test_a_release_that_no_client_depends_on_raises_no_alert(tmp_path: Path) -> None:
+    """Beside the first release, or with the end of its gateway."""
+    besides = [
+        trial(f"{name}, {use}", CASES[name]._replace(bad={**CASES[name].bad, "streamstate_in_use": use}))
+        for name in CASES.keys() - {"BackgroundFailing", *ARCHIVE}
+        for use in ("0x60", "0x12 stale")
+    ]
     refused = {"streamstate_stream_refused": "1x60"}
-    case = Case(8, 20, {**refused, "streamstate_in_use": "0x10 1x60"}, {**refused, "streamstate_in_use": "0x60"})
-    expected = [{"labels": '{alertname="StreamstateStreamRefused", service="bad"}', "value": 1}]
-    passed = promtool(tmp_path, case, expected)
-    assert passed.returncode == 0, passed.stdout + passed.stderr
+    promoted = Case(8, 20, {**refused, "streamstate_in_use": "0x10 1x60"}, {**refused, "streamstate_in_use": "0x60"})
+    assert_passed(tmp_path, *besides, trial("promoted", promoted, [alert("StreamRefused")]))
 
 
 def test_every_alert_is_tried() -> None:

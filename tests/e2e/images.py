@@ -2,7 +2,6 @@
 
 import os
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +9,9 @@ from devkit.demo import CACHE
 from devkit.kafka_server import VERSION, fetch
 from devkit.registry import STANDARD
 from streamstate.spark import jars
-from tests.e2e.cluster import ARCHIVE, GATEWAY, INFRA_TLS, run
+from tests.e2e.cluster import ARCHIVE, GATEWAY, INFRA_TLS, run, together
 
 TAG = "e2e"
-AT_ONCE = 2
-"""How many images are built, or services installed, at the same time."""
 
 WITHOUT_STREAM = (ARCHIVE, GATEWAY)
 """Services with a single image."""
@@ -31,8 +28,7 @@ def build_services() -> None:
     jars.fetch(CACHE / "spark")
     first, *others = STANDARD
     _build_service(first)
-    with ThreadPoolExecutor(AT_ONCE) as executor:
-        list(executor.map(_build_service, [*others, *WITHOUT_STREAM]))
+    together(_build_service, [*others, *WITHOUT_STREAM])
 
 
 def build_infra(scratch: Path) -> dict[str, Any]:

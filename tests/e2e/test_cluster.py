@@ -13,7 +13,7 @@ from urllib3.exceptions import HTTPError
 
 from devkit.registry import STANDARD, by_name
 from tests.e2e import feed
-from tests.e2e.cluster import ARCHIVE, GATEWAY, INFRA, REDIS, Api, Namespace, Reads
+from tests.e2e.cluster import ARCHIVE, GATEWAY, INFRA, REDIS, Api, Namespace, Reads, together
 from tests.e2e.conftest import SMALL, TRANSPORT, Installation, plays, values_of
 from tests.e2e.images import image
 from tests.waiting import until
@@ -144,8 +144,7 @@ def test_helm_test_gets_the_known_answer(deployment: Installation) -> None:
     known = json.dumps(feed.profile(7, deployment.sent)["eventCount"])
     test = {"path": "/v1/users/7/metrics", "contains": f'"eventCount":{known}'}
     deployment.namespace.upgrade("metrics", "metrics", values_of("metrics", test=test))
-    for release in (*by_name(STANDARD), GATEWAY):
-        deployment.namespace.helm("test", release)
+    together(partial(deployment.namespace.helm, "test"), [*by_name(STANDARD), GATEWAY], at_once=4)
 
 
 def test_no_read_fails_when_a_release_is_promoted_and_taken_back(deployment: Installation) -> None:

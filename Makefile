@@ -33,7 +33,7 @@ demo: $(INSTALLED) redis ## everything on this machine, fed and answering, until
 demo-clean: ## remove the demo's state (not what was downloaded)
 	rm -rf .demo
 
-# In this order the tests of the cluster, which take longest, come first.
+# In this order the tests of the cluster and of its servers, which take longest, come first.
 test: $(CLASSES) redis prometheus nginx ## all tests, on a real Kafka, Redis and Spark that they start themselves
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 

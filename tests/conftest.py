@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -25,15 +26,23 @@ settings.register_profile("nightly", max_examples=10_000, deadline=None)
 settings.load_profile("test")
 
 
+SHARED = {
+    "cluster": re.compile("driving: Driving"),
+    "servers": re.compile("servers: LocalCluster|releases: Releases|deployment: Deployment"),
+}
+
+
 class Scheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist has no annotations
-    """Gives all files that use the cluster to one process, which starts it once, and other files one by one."""
+    """Gives all files with the same servers to one process, which starts the servers once; other files one by one."""
 
     def _split_scope(self, nodeid: str) -> str:
-        file = super()._split_scope(nodeid)
-        return "cluster" if "driving: Driving" in _text(file) else file
+        return _scope(super()._split_scope(nodeid))
 
 
-_text = cache(lambda file: Path(file).read_text())
+@cache
+def _scope(file: str) -> str:
+    text = Path(file).read_text()
+    return next((scope for scope, using in SHARED.items() if using.search(text)), file)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:

@@ -1,6 +1,7 @@
 """One cluster for the whole ring: real Kafka, Redis, Spark, all services, some of them in several instances.
 
-And servers without services, for deployments that come and go.
+And servers without services, for deployments that come and go. All end with the last test of this folder: an idle ring
+takes CPU time from other tests.
 """
 
 from collections.abc import Iterator
@@ -36,7 +37,7 @@ def users() -> str:
     return f"user default on nopass ~* &* +@all\nuser {redis.rule('ring', keys, redis.of_service())} on >{PASSWORD}\n"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     home = tmp_path_factory.mktemp("cluster")
     (home / "password").write_text(PASSWORD)
@@ -51,26 +52,26 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         yield cluster
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def driving(cluster: LocalCluster) -> Driving:
     """The cluster, fed with seeded names and events, some of them broken, all of them folded."""
     return Driving.fed(cluster, SEED, EVENTS, USERS, lambda: 1_750_000_000_000)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Kafka and Redis without services, for what is not done to the ring."""
     with running(local_cluster(tmp_path_factory.mktemp("servers")), services_too=False) as cluster:
         yield cluster
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def collector() -> Iterator[Collector]:
     with collecting() as collector:
         yield collector
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def host(tmp_path_factory: pytest.TempPathFactory, collector: Collector) -> Iterator[StreamHost]:
     """Runs streams of any cluster, from the first one on; their spans go to the collector."""
     home = tmp_path_factory.mktemp("host")
@@ -85,7 +86,7 @@ def host(tmp_path_factory: pytest.TempPathFactory, collector: Collector) -> Iter
         host.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def releases(servers: LocalCluster, host: StreamHost) -> Releases:
     return Releases(servers, partial(host.deployment, servers), producer(servers.kafka.bootstrap))
 

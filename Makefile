@@ -38,7 +38,7 @@ test: $(CLASSES) redis prometheus nginx ## all tests, on a real Kafka, Redis and
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-quick: $(INSTALLED) ## the tests of services and folds, which need no server (a minute)
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile $(filter-out $(patsubst %,tests/unit/%,web gateway streaming devkit),$(wildcard tests/unit/*))
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile $(filter-out $(patsubst %,tests/unit/%,web gateway strictasgi streaming devkit test_guide.py),$(wildcard tests/unit/*))
 
 test-service: $(INSTALLED) ## those of one service: SERVICE=metrics (20 seconds)
 	@$(BIN)/python -m pytest -q tests/unit/$(SERVICE) $(PYTEST)
@@ -110,7 +110,7 @@ sbom: $(INSTALLED) ## what is in the images: CycloneDX documents, and licences, 
 # BUILD_IMAGE: a script that builds an image (NAME DIRECTORY [OPTION...]) and gives it to the cluster. STANDINS=1: there is
 # no registry, so Kafka and Redis are built too.
 cluster-test: $(INSTALLED) $(HELM) ## all of it on the cluster of the current kubeconfig (BUILD_IMAGE=tests/e2e/build/kind)
-	@HELM=$(HELM) BUILD_IMAGE=$(BUILD_IMAGE) STANDINS=$(STANDINS) $(BIN)/python -m pytest -s -v -x tests/e2e
+	@HELM=$(HELM) BUILD_IMAGE=$(BUILD_IMAGE) STANDINS=$(STANDINS) $(BIN)/python -m pytest -s -v -x --durations=20 tests/e2e
 
 check: $(BROWSER) ## ruff and mypy strict; changes nothing
 	@$(BIN)/ruff check $(SOURCES)

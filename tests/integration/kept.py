@@ -31,12 +31,13 @@ PLAYS, USERS, PARTITIONS = 12_000, 40, 3
 
 @dataclass
 class Kept:
-    """A service over topics of its own, whose archive is the folder `folder`."""
+    """A service over topics of its own, whose archive is the folder `folder`; `before`: its state by Kafka alone."""
 
     releases: Releases
     app: App
     folder: Path
     name: str = field(default_factory=lambda: f"kept-{token_hex(4)}")
+    before: dict[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.kafka = self.releases.cluster.kafka.bootstrap

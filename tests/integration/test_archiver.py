@@ -1,4 +1,4 @@
-"""The archiver, as a process beside a real broker: killed, without a broker, on a full disk."""
+"""The archiver, as a process beside a real broker: killed, and on a full disk."""
 
 import json
 import resource
@@ -26,7 +26,7 @@ def archiving(servers: LocalCluster, tmp_path: Path, request: pytest.FixtureRequ
 
 
 def test_each_record_is_archived_once_through_kills(archiving: Archiving) -> None:
-    for _ in range(5):
+    for _ in range(2):
         archiving.process.start()
         archiving.send()
         until(partial(archiving.has_more_than, archiving.files()), 30, "a file")
@@ -34,21 +34,6 @@ def test_each_record_is_archived_once_through_kills(archiving: Archiving) -> Non
         archiving.send()
     archiving.process.start()
     archiving.wait()
-
-
-def test_a_restarted_broker_interrupts_nothing_for_good(archiving: Archiving, servers: LocalCluster) -> None:
-    archiving.process.start()
-    archiving.send()
-    archiving.wait()
-    servers.kafka.kill()
-    try:
-        until(lambda: archiving.says("not archiving"), 40, "a fault")
-    finally:
-        servers.kafka.start()
-    archiving.connect()
-    archiving.send()
-    archiving.wait()
-    until(lambda: answers(f"http://{archiving.status}/readyz"), 30, "readiness")
 
 
 def test_a_full_disk_delays_records(archiving: Archiving) -> None:

@@ -2,7 +2,8 @@
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain, islice
 from typing import Any
 
 import pytest
@@ -55,18 +56,36 @@ def done(driving: Driving, place: str) -> bool:
     return answer.status == 200 and bool(answer.json()["done"])
 
 
-def values(client: Any, key: bytes) -> Iterator[bytes]:
-    """The value of a key, unpacked."""
-    match client.type(key):
-        case b"string":
-            yield client.get(key) or b""
-        case b"hash":
-            for item in client.hgetall(key).items():
-                yield from item
-        case b"zset":
-            yield from client.zrange(key, 0, -1)
-        case b"stream":
-            for _, fields in client.xrange(key):
+READS: Mapping[str, Callable[[Any, bytes], object]] = {
+    "string": lambda client, key: client.get(key),
+    "hash": lambda client, key: client.hgetall(key),
+    "zset": lambda client, key: client.zrange(key, 0, -1),
+    "stream": lambda client, key: client.xrange(key),
+}
+
+
+def values(client: Any) -> Iterator[tuple[bytes, bytes]]:
+    """Each key, and its value, unpacked."""
+    for kind, read in READS.items():
+        keys = client.scan_iter(count=2_000, _type=kind)
+        while some := list(islice(keys, 1_000)):
+            pipeline = client.pipeline(transaction=False)
+            for key in some:
+                read(pipeline, key)
+            for key, value in zip(some, pipeline.execute(), strict=True):
+                yield key, b"\n".join(parts(kind, value)) if value else b""
+
+
+def parts(kind: str, value: Any) -> Iterable[bytes]:
+    match kind:
+        case "string":
+            yield value
+        case "hash":
+            yield from chain(*value.items())
+        case "zset":
+            yield from value
+        case "stream":
+            for _, fields in value:
                 yield base64.b64decode(fields[b"text"])
                 yield str(unpacked(fields[b"text"])[1]).encode()
 
@@ -79,11 +98,7 @@ def places(driving: Driving) -> list[str]:
         return any(each in text for each in spelled)
 
     client = redis.Redis(port=driving.cluster.redis.port)
-    found = [
-        key.decode()
-        for key in client.scan_iter(count=2_000)
-        if names_user(key) or any(map(names_user, values(client, key)))
-    ]
+    found = [key.decode() for key, value in values(client) if names_user(key) or names_user(value)]
     asked = (f"{PATH}/metrics", f"{PATH}/recent", f"{PATH}/export", f"/v1/notifications/{USER}")
     found += [path for path in asked if driving.get(path).status != 404]
     return found + [str(child.log) for child in driving.cluster.children if names_user(child.log.read_bytes())]

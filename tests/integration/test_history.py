@@ -1,15 +1,12 @@
 """States built from an archive after Kafka has deleted records: every key as before, or a clear refusal."""
 
 import shutil
-from contextlib import suppress
 from pathlib import Path
 
-import psutil
 import pytest
 from confluent_kafka.admin import AdminClient
 
 from devkit import records, topics
-from devkit.child_process import Child
 from services.clicks.model import APP as CLICKS
 from services.events import LISTENING_EVENTS
 from services.metrics.model import APP as METRICS
@@ -18,74 +15,53 @@ from streamstate import bootstrap
 from streamstate.state.operations import Fields
 from streamstate.verify.redis_state import RedisState
 from tests.deployment import SETTLED_S
-from tests.integration.driving import parts
 from tests.integration.kept import PARTITIONS, PLAYS, USERS, Kept
 from tests.integration.releases import Releases
 from tests.integration.test_slices import backlog
 from tests.waiting import until
 
 
-@pytest.fixture
-def played(releases: Releases, tmp_path: Path) -> Kept:
-    """A state of plays, which Kafka holds by half, and the archive more than that."""
-    kept = Kept(releases, METRICS, tmp_path)
+@pytest.fixture(scope="module")
+def archived(releases: Releases, tmp_path_factory: pytest.TempPathFactory) -> Kept:
+    """Plays, held by Kafka by half and by the archive more than that."""
+    kept = Kept(releases, METRICS, tmp_path_factory.mktemp("archived"))
     kept.play()
     kept.build()
+    kept.before = kept.contents()
+    kept.keep(listening_events=0.9)
     return kept
 
 
+@pytest.fixture
+def played(archived: Kept) -> Kept:
+    """The plays, without a state."""
+    archived.empty()
+    return archived
+
+
 def test_every_key_is_as_before_and_verify_agrees(played: Kept) -> None:
-    before = played.contents()
-    played.keep()
-    played.empty()
     stream = played.build()
     assert "the archive is folded" in stream.child.tail(500)
-    assert played.contents() == before
+    assert played.contents() == played.before
     assert played.differences() == []
     begins = {f"begin:{played.names[LISTENING_EVENTS]}": "0"}
     assert begins.items() <= RedisState(played.client, played.name).read(0, []).held.items()
 
 
-def test_kills_on_the_way_change_nothing(played: Kept) -> None:
-    before = played.contents()
-    played.keep(listening_events=1.0)
-    played.empty()
-    with played.stream(played.releases.cluster.deployment, BUILD_RATE=str(PLAYS // 40)) as stream:
-        for _ in range(2):
-            played.move()
-            for worker in workers(stream.child):
-                with suppress(psutil.NoSuchProcess):
-                    worker.kill()
-        played.move()
-        stream.child.kill()
-    assert 0 < sum(played.positions.values()) < PLAYS
-    played.build()
-    assert played.contents() == before
-
-
-def workers(stream: Child) -> list[psutil.Process]:
-    """The Python workers of a stream, without their parent: its children would outlive it."""
-    found = parts(stream)["worker"]
-    return [worker for worker in found if worker.ppid() in {each.pid for each in found}]
-
-
 def test_two_instances_fence_each_other(played: Kept) -> None:
-    before = played.contents()
-    played.keep(listening_events=1.0)
-    played.empty()
     with played.stream(INSTANCE="stream-0", ADVERTISE="127.0.0.1:1", BUILD_RATE=str(PLAYS // 8)):
         played.move()
         with played.stream(INSTANCE="stream-1", ADVERTISE="127.0.0.1:2"):
             played.settle()
             owners = {RedisState(played.client, played.name).read(p, []).held["owner"] for p in range(PARTITIONS)}
     assert owners == {"127.0.0.1:1", "127.0.0.1:2"}
-    assert played.contents() == before
+    assert played.contents() == played.before
 
 
 def test_a_deleted_user_stays_deleted(played: Kept) -> None:
     deletions = f"{played.name}-deletions"
     topics.create(played.kafka, {deletions: {"cleanup.policy": "compact"}}, 1)
-    played.keep(listening_events=1.0)
+    played.build()
     settings = played.settings.model_copy(update={"deletions": deletions})
     asked = bootstrap.deletions(settings, played.deployed.topics)
     assert asked
@@ -144,8 +120,6 @@ def test_tables_are_complete_before_the_archive_of_events_is_folded(releases: Re
 
 def test_what_cannot_be_built_is_refused_with_the_reason(played: Kept) -> None:
     topic = played.names[LISTENING_EVENTS]
-    played.keep(listening_events=1.0)
-    played.empty()
     second = sorted((played.folder / topic / "0").iterdir())[1]
     away = played.folder / "away.parquet"
     second.rename(away)
@@ -154,16 +128,16 @@ def test_what_cannot_be_built_is_refused_with_the_reason(played: Kept) -> None:
         assert played.positions[topic, 0] == 0
         away.rename(second)
         played.settle()
-    shutil.move(played.folder / topic, played.folder / "gone")
+    gone = shutil.move(played.folder / topic, played.folder / "gone")
     played.empty()
     with played.stream() as stream:
         stream.refused(f"{topic}:0 begins at offset")
+    shutil.move(gone, played.folder / topic)
 
 
 def test_a_topic_created_anew_is_refused(played: Kept) -> None:
+    """The last test of this topic."""
     topic = played.names[LISTENING_EVENTS]
-    played.keep(listening_events=1.0)
-    played.empty()
     admin = AdminClient({"bootstrap.servers": played.kafka, "log_level": 0})
     admin.delete_topics([topic])[topic].result()
     until(lambda: topic not in admin.list_topics(timeout=5).topics, 30, "the topic to be gone")

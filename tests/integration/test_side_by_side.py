@@ -16,11 +16,13 @@ from typing import Any
 import pytest
 import urllib3
 from confluent_kafka import Message
+from typer.testing import CliRunner
 from urllib3.exceptions import HTTPError
 
 from devkit.child_process import LOCALHOST, free_port
 from devkit.local_cluster import LocalCluster, variables
 from devkit.repeating import repeating
+from streamstate.cli.main import app
 from streamstate.kafka.dlq.topic import cause_of
 from streamstate.keys import Marker
 from streamstate.releases import file
@@ -92,15 +94,13 @@ class Command:
     def __init__(self, releases: Releases, **further: str) -> None:
         settings = releases.cluster.settings
         own = {"KAFKA": settings.kafka, "REDIS": settings.redis, "PACKAGE": PACKAGE, **further}
-        self._environment = {**os.environ, **variables(own)}
+        self._environment = variables(own)
         self._redis: Any = connect(settings.redis, 5.0)
 
     def run(self, *arguments: str, **settings: str) -> Any:
         """The JSON of a command that succeeds."""
-        environment = {**self._environment, **variables(settings)}
-        argv = [sys.executable, "-m", "streamstate.cli.main", *arguments, "--json"]
-        done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=120, check=False)
-        assert done.returncode == 0, done.stderr + done.stdout
+        done = CliRunner().invoke(app, [*arguments, "--json"], env=self._environment | variables(settings))
+        assert done.exit_code == 0, done.output
         return json.loads(done.stdout)
 
     def without_room(self, *arguments: str) -> None:
@@ -108,17 +108,17 @@ class Command:
         used = self._redis.info("memory")["used_memory"]
         self._redis.config_set("maxmemory", int(1.05 * used))
         try:
-            argv = [sys.executable, "-m", "streamstate.cli.main", *arguments]
-            done = subprocess.run(argv, env=self._environment, capture_output=True, text=True, timeout=120, check=False)
+            done = CliRunner().invoke(app, arguments, env=self._environment)
         finally:
             self._redis.config_set("maxmemory", 0)
-        assert done.returncode == 1
+        assert done.exit_code == 1
         assert "raise maxmemory first" in done.stderr
 
     def killed(self, write: int, when: str, *arguments: str) -> None:
         """The command, killed before or after one of its writes."""
         argv = [sys.executable, "-c", KILLED, str(write), when, *arguments]
-        assert subprocess.run(argv, env=self._environment, timeout=120, check=False).returncode == -9
+        environment = os.environ | self._environment
+        assert subprocess.run(argv, env=environment, timeout=120, check=False).returncode == -9
 
 
 @pytest.fixture

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from devkit.class_archive import ARCHIVE, shared_classes
+from devkit.demo import CACHE
+from devkit.local_cluster import variables
 from devkit.registry import EXAMPLES
 from streamstate.keys import MARKER_HEADER, Marker
 from tests.integration.driving import Driving
@@ -21,8 +24,9 @@ STARTED_S = 120
 @pytest.fixture(scope="module")
 def terminal(driving: Driving) -> Iterator[Terminal]:
     settings, url = driving.cluster.settings, driving.cluster.url
-    servers = {"STREAMSTATE_KAFKA": settings.kafka, "STREAMSTATE_REDIS": settings.redis}
-    terminal = Terminal({8080: int(url.rpartition(":")[2])}, servers)
+    classes = shared_classes(Path.cwd() / CACHE / ARCHIVE, "{}")
+    own = {"KAFKA": settings.kafka, "REDIS": settings.redis, "SPARK": classes}
+    terminal = Terminal({8080: int(url.rpartition(":")[2])}, variables(own))
     try:
         yield terminal
     finally:

@@ -6,6 +6,7 @@ import msgspec
 
 from streamstate.app import Source
 from streamstate.errors import BadRecord
+from streamstate.formats.event_times import EventTimes
 from streamstate.formats.typed import json_decoder
 from streamstate.keys import LONG, LONG_MAX
 
@@ -44,5 +45,7 @@ def decode_event(user_id: int, value: bytes | None) -> ListeningEvent:
     return event
 
 
-PLAYS: Source[int, ListeningEvent] = Source(LISTENING_EVENTS, LONG, decode_event)
+PLAYS: Source[int, ListeningEvent] = Source(
+    LISTENING_EVENTS, LONG, decode_event, times=EventTimes({"timestamp": ("timestamp", "ms")})
+)
 """The topic of plays, by user."""

@@ -1,7 +1,9 @@
 """Records that cannot be used: kept with where and why, while their neighbours are counted."""
 
 import json
+import re
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 from services.events import LISTENING_EVENTS
@@ -21,7 +23,7 @@ def event(**changed: Any) -> bytes:
 # `tests/unit/streamstate/test_processing.py` has all kinds.
 BROKEN: list[tuple[bytes | None, bytes | None]] = [
     (KEY, None), (KEY, b"[" * 10_000), (KEY, event(trackId="3")), (None, event()), (KEY[4:], event()),
-    (LONG.encode(USER + 1), event()),
+    (LONG.encode(USER + 1), event()), (KEY, event(timestamp=4_102_444_800_000)),
 ]  # fmt: skip
 GOOD = [event(), event(trackId=2**63 - 1), event(artistId=0, more=[1, {"x": None}]), event(timestamp=2**40)]
 
@@ -69,3 +71,16 @@ def test_a_broken_record_as_large_as_its_topic_takes_is_kept_or_what_tells_it_ap
         assert found["x-value-bytes"] == b"1048400"
         assert found["x-value-sha256"].decode() == sha256(values[1]).hexdigest()
         assert found["x-service"].decode() == service
+
+
+def test_the_play_of_the_year_2100_in_the_documents(driving: Driving) -> None:
+    [example] = re.findall(r"```python\n(from confluent_kafka.*?)```", Path("docs/using.md").read_text(), re.DOTALL)
+    exec(compile(example.replace("127.0.0.1:9092", driving.cluster.kafka.bootstrap), "docs/using.md", "exec"), {})
+    driving.settle()
+    for service in ("metrics", "names"):
+        late = [
+            headers(letter) for letter in driving.read(f"{service}-dlq") if b"4102444800000" in (letter.value() or b"")
+        ]
+        assert late
+        assert all(b"OutOfBounds" in of["__streams.errors.exception"] for of in late)
+    assert not driving.get("/v1/users/1/metrics").json()["lastListeningEvent"].startswith("2100")

@@ -51,7 +51,7 @@ ALLOWED: Mapping[str, set[str]] = {
     "formats": CONTRACT,
     "operators": CONTRACT,
     "functions": {*CONTRACT, "formats", "operators"},
-    "profile": CONTRACT,
+    "profile": {*CONTRACT, "formats"},
     "processing": {*CONTRACT, "operators"},
     "kafka": {*CONTRACT, "archive", "formats", "processing", "releases"},
     "erasure": {*CONTRACT, "kafka"},

@@ -33,7 +33,10 @@ _FIELDS = (
     ("`int(text)`", 'whole number of 64 bits, or its text: `42` or `"42"`'),
     (
         "`time(s)`, `time(ms)`, `time(us)`, `time(ns)`",
-        "time since 1970, as a number or its text; whole milliseconds in conditions and answers",
+        (
+            "time since 1970, as a number or its text, [bounded](using.md#times-of-events) by Kafka's timestamp; whole "
+            "milliseconds in conditions and answers"
+        ),
     ),
     ("`bool`", "`true`, `false`"),
     (

@@ -97,11 +97,11 @@ class Source(Generic[K, V]):
         for an unusable record; a record for which it raises any exception goes to the dead-letter topic.
     table: whether folds look rows of the topic up. A build from nothing completes tables first, so that later records
         find their rows.
-    requires_beginning: whether a build from nothing is wrong once Kafka has deleted the topic's first records. False
-        for time-limited state, and for tables, whose topics delete old records.
+    requires_beginning: whether a build needs the topic's first records; not for time-limited state, nor for tables.
     marked: whether records get the marker of their header; set by `operators.repeats.without_repeats`.
     own_name: the service's name of the topic, where a deployment reads another topic instead.
     form: the input of `decode`: JSON, or plain text. A deployment's topic of another format is converted.
+    times: (event, Kafka's timestamp) → None: bounds the event's own times; a `formats.event_times.EventTimes`.
     """
 
     topic: str
@@ -112,6 +112,7 @@ class Source(Generic[K, V]):
     marked: bool = False
     own_name: str = ""
     form: Form = "json"
+    times: Callable[[V, int], None] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "own_name", self.own_name or self.topic)

@@ -20,7 +20,7 @@ from pydantic_settings import BaseSettings
 
 from streamstate.app import App
 from streamstate.deployment import logs, tracing
-from streamstate.deployment.overrides import renamed
+from streamstate.deployment.overrides import bounded, renamed
 from streamstate.erasure.topic import DeletionTopic
 from streamstate.errors import Commands, Misconfigured
 from streamstate.formats.applied import formatted
@@ -143,7 +143,7 @@ def app(service: str, settings: ServiceSettings) -> App:
 def deployed(app: App, settings: ServiceSettings) -> App:
     """`app` under the name, over the topics and in the formats of this deployment. Raises `Misconfigured`."""
     folder = str(settings.checkpoints / "schemas") if isinstance(settings, StreamSettings) else ""
-    own = formatted(app, settings.formats, settings.schema_registry(folder))
+    own = bounded(formatted(app, settings.formats, settings.schema_registry(folder)), settings)
     return renamed(own, settings.name, settings.topics, settings.group, settings.release_of)
 
 

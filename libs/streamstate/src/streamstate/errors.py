@@ -20,6 +20,10 @@ class BadRecord(StreamStateError):
     """An unusable record; it goes to the dead-letter topic and the stream goes on."""
 
 
+class OutOfBounds(BadRecord):
+    """A record whose event names a time too far from Kafka's timestamp."""
+
+
 class UnknownSchema(BadRecord):
     """A record with a schema id unknown to the registry."""
 

@@ -26,6 +26,7 @@ from streamstate.deployment.connections import (
     RegistrySettings,
 )
 from streamstate.deployment.connections import Settings as Settings  # noqa: PLC0414
+from streamstate.deployment.overrides import EventTimeSettings
 from streamstate.errors import Misconfigured
 from streamstate.formats.format import Format
 
@@ -34,7 +35,7 @@ _CLOCK_SKEW_MS = 10_000
 """Tolerated clock difference between machines, in milliseconds."""
 
 
-class ServiceSettings(KafkaSettings, RedisSettings, RegistrySettings):
+class ServiceSettings(KafkaSettings, RedisSettings, RegistrySettings, EventTimeSettings):
     """A service: stream and API alike."""
 
     redis: RedisUrl = Field(
@@ -184,9 +185,7 @@ class StreamSettings(ServiceSettings):
         "empty: Spark makes a secret, visible in the descriptions of executor pods",
     )
     driver_memory: str = Field("1g", pattern="^[0-9]+[mgMG]$", description="heap of the Spark driver, at least 512m")
-    status_port: int = Field(
-        0, ge=0, le=65535, description="port of the stream's /livez, /readyz and /metrics; 0 for none"
-    )
+    status_port: int = Field(0, ge=0, le=65535, description="port of the stream's /livez, /readyz, /metrics; 0: none")
 
     def tolerance_ms(self, grace_ms: str | int | None) -> int:
         """The tolerated milliseconds of a timestamp ahead of the clock, in a topic of windows with `grace_ms`."""

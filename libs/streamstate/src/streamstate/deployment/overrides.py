@@ -1,16 +1,63 @@
-"""An app under another name and over other topics, so that it can be deployed more than once."""
+"""An app as deployed: under another name, over other topics, with bounds of the times that events name."""
 
 import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
-from streamstate.app import App, Source, Totals, dead_letter_topic
+from pydantic import Field
+
+from streamstate.app import App, Fold, Source, Totals, dead_letter_topic
+from streamstate.deployment.connections import Settings
 from streamstate.errors import Misconfigured
+from streamstate.formats.event_times import DAY_MS, EventTimes
 from streamstate.view import View
 
 T = TypeVar("T", Source[Any, Any], View[Any], Totals)
+
+
+class EventTimeSettings(Settings):
+    """Bounds of the times that events name, such as the `timestamp` of a play."""
+
+    event_ahead_ms: int = Field(
+        DAY_MS,
+        ge=0,
+        le=2**53,
+        description="maximal milliseconds of an event's own time after Kafka's timestamp of its record",
+    )
+    event_behind_ms: int | None = Field(
+        None,
+        ge=0,
+        le=2**53,
+        description="maximal milliseconds of an event's own time before Kafka's timestamp; empty: no bound, for "
+        "events sent again have old times and new timestamps",
+    )
+    event_beyond: Literal["refuse", "clamp"] = Field(
+        "refuse",
+        description="an event beyond EVENT_AHEAD_MS or EVENT_BEHIND_MS becomes a dead letter, or its time the bound",
+    )
+
+
+def bounded(app: App, settings: EventTimeSettings) -> App:
+    """`app` with the bounds of `settings`, which are part of the folds' settings unless they are the defaults."""
+    return replace(app, folds=tuple(_bounded(fold, settings) for fold in app.folds))
+
+
+def _bounded(fold: Fold, settings: EventTimeSettings) -> Fold:
+    given = settings.event_ahead_ms, settings.event_behind_ms, settings.event_beyond == "clamp"
+    sources = tuple(
+        replace(source, times=EventTimes(source.times.members, *given))
+        if isinstance(source.times, EventTimes)
+        else source
+        for source in fold.sources
+    )
+    if sources == fold.sources:
+        return fold
+    kind = EventTimeSettings
+    own = {name: getattr(settings, name) for name in kind.model_fields}
+    changed = {name: value for name, value in own.items() if value != kind.model_fields[name].default}
+    return replace(fold, sources=sources, settings={**fold.settings, **changed})
 
 
 def renamed(app: App, name: str, topics: Mapping[str, str], group: str = "", release_of: str = "") -> App:

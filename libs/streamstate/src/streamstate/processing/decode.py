@@ -96,7 +96,7 @@ def decode_records(
     Records before the `stored` position are left out. Only decoded records advance the stream time. A misplaced key (of
     a producer with another partitioner) is reported and still folded in its partition: a skipped record would be lost.
     """
-    topic, decode_key, decode = source.own_name, source.key.decode, source.decode
+    topic, decode_key, decode, times = source.own_name, source.key.decode, source.decode, source.times
     partition, partitions = place
     entries: list[Entry] = []
     misplaced: set[int] = set()
@@ -112,6 +112,8 @@ def decode_records(
         try:
             key = decode_key(raw_key)
             content = decode(key, value)
+            if times:
+                times(content, timestamp)
         except MemoryError:
             raise
         except RegistryUnavailable as error:

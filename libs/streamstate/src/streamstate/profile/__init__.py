@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET
 
 from streamstate.app import App, Fold, Source
+from streamstate.formats.event_times import EventTimes
 from streamstate.keys import CODECS
 from streamstate.profile.answer import Answer, Moment, ProfileView
 from streamstate.profile.answer_type import AnswerType
@@ -112,13 +113,17 @@ SERVICE = "profile"
 def profile_app(declared: Declaration, service: str = SERVICE) -> App:
     """The use case of a declaration. Raises `BadDeclaration`."""
     declared.require_valid()
+    attributes = event_attributes(declared.fields)
+    fields = [(attributes[name], declared.types[name]) for name in declared.fields]
+    times = {attribute: (of.path, of.unit) for attribute, of in fields if of.unit}
     source: Source[Any, Any] = Source(
         declared.topic,
         CODECS[declared.key],
         EventDecoder([declared.types[name] for name in declared.fields], declared.selection),
         requires_beginning=any(measure.ever for measure in declared.resolved),
+        times=EventTimes(times) if times else None,
     )
-    fold = profile_fold(declared, source, ProfileFold(declared, event_attributes(declared.fields)))
+    fold = profile_fold(declared, source, ProfileFold(declared, attributes))
     view = profile_view(declared, OverallView(declared) if declared.everywhere else ProfileView(declared))
     return App(name=declared.name, service=service, folds=(fold,), views=(view,))
 

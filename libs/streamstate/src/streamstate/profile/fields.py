@@ -58,6 +58,11 @@ class FieldType(NamedTuple):
         return self.kind == "decimal" or bool(self.written)
 
     @property
+    def unit(self) -> str:
+        """The unit of a time: `s`, `ms`, `us` or `ns`; empty for another value."""
+        return self.written if self.written in _MILLISECONDS else ""
+
+    @property
     def decoded(self) -> Any:
         """The type that a record's value is decoded to."""
         return Decimal if self.converted else {"int": _INT, "str": _TEXT, "bool": bool}[self.kind]

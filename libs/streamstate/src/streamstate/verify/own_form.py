@@ -1,16 +1,24 @@
-"""Records of a deployment's topics, in the form and under the topic names that a service declares."""
+"""Records of a deployment's topics, in the form, with the times and under the topic names that a service declares."""
 
+import json
+import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
 from confluent_kafka import Message
 
 from streamstate.app import App, Source
-from streamstate.errors import RegistryUnavailable
+from streamstate.errors import OutOfBounds, RegistryUnavailable
+from streamstate.formats.event_times import EventTimes
 from streamstate.formats.reading import FormatDecoder
 from streamstate.keys import KeyCodec
+from streamstate.profile.declaration import Declaration
+from streamstate.verify.profiles.words import event_of
 from streamstate.verify.recount import Recounted
 
 Convert = Callable[[bytes, bytes | None], tuple[bytes, bytes | None]]
@@ -38,6 +46,8 @@ class OwnForm:
             source.topic: (declared.topic, _conversion(declared.key, source))
             for declared, source in zip(own.sources, app.sources, strict=True)
         }
+        self._app = app
+        self._times = {each.topic: each.times for each in app.sources if isinstance(each.times, EventTimes)}
         for topic, derived in app.emits.items():
             same = derived == own.emits[topic]
             self._topics[app.output(topic)] = topic, None if same else derived.decode
@@ -49,11 +59,13 @@ class OwnForm:
         try:
             if convert:
                 key, value = convert(key or b"", value)
+            if (times := self._times.get(str(message.topic()))) and _selects(self._app, value):
+                value = bounded(times, value, message.timestamp()[1])
         except RegistryUnavailable:
             raise
         except Exception:  # noqa: BLE001, whatever is wrong with it, the record must be among the dead letters
             return None
-        if not convert and topic == message.topic():
+        if not convert and topic == message.topic() and value == message.value():
             return message
         return Message(
             topic=topic,
@@ -80,3 +92,50 @@ def _converted(
     if value is None or not isinstance(source.decode, FormatDecoder):
         return converted, value
     return converted, source.decode.read(value)
+
+
+_PARTS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+"""The units of a second."""
+
+
+def bounded(times: EventTimes, value: bytes | None, timestamp: int) -> bytes | None:
+    """The JSON `value` with its times in bounds. Raises `OutOfBounds`, and for a value that is no JSON."""
+    # Numbers may be texts; a float would be rounded.
+    content = json.loads(value or b"null", parse_float=str)
+    changed = False
+    for path, unit in times.members.values():
+        *around, last = path.split(".")
+        inner = content
+        for name in around:
+            inner = inner.get(name) if isinstance(inner, dict) else None
+        written = inner.get(last) if isinstance(inner, dict) else None
+        if (time := _milliseconds(written, unit)) is None:
+            continue
+        low = time if times.behind_ms is None else timestamp - times.behind_ms
+        high = time if times.ahead_ms is None else timestamp + times.ahead_ms
+        if not low <= time <= high:
+            if not times.clamp:
+                raise OutOfBounds(path)
+            bound = Decimal(min(max(low, time), high)) * _PARTS[unit] / 1_000
+            inner[last], changed = (int(bound) if type(written) is int and bound == int(bound) else str(bound)), True
+    return json.dumps(content).encode() if changed else value
+
+
+def _milliseconds(written: Any, unit: str) -> int | None:
+    """The time, None for a value that is no time."""
+    with suppress(ArithmeticError, ValueError):
+        number = Decimal(written) if type(written) in (int, str) else None
+        if number is not None and abs(number) < 2**64 and int(number.as_tuple().exponent) > -99:
+            return math.floor(Fraction(number) * 1_000 / _PARTS[unit])
+    return None
+
+
+def _selects(app: App, value: bytes | None) -> bool:
+    """Whether `value` is an event of the profile of `app`, whose other records name no time."""
+    profile = app.folds[0].settings.get("profile")
+    declared = Declaration.of_state(app.name, str(profile)) if profile else None
+    if declared is None or not declared.where:
+        return True
+    kinds = {name: of if isinstance(of, str) else of.type for name, of in declared.fields.items()}
+    paths = {name: name if isinstance(of, str) else of.member for name, of in declared.fields.items()}
+    return event_of(value, kinds, paths, declared.where) is not None

@@ -39,6 +39,15 @@ measures:
   quiet: {distinct: device, where: {loud: {eq: false}, all: [{ms: {lt: 3}}]}, over: [2d]}
   latest: {recent: 3, of: device, over: [1h, 3d, ever]}
   sittings: {sessions: 30m, over: [2d, 3d]}
+rules:
+  binge: {when: {plays: {gt: 2}}, over: 1h, cooldown: 30m}
+  many: {when: {plays: {ge: 5}}, over: ever}
+  loudly: {when: {long: {ge: 3, lt: 9}}}
+  spender: {when: {spent: {gt: 1.5}}, over: ever, cooldown: 2d}
+  varied: {when: {different: {ne: 1}}, over: 1h}
+  low: {when: {least: {lt: 0}}, over: 2d}
+  least: {when: {least: {lt: -3}}, over: ever}
+  sitting: {when: {sittings: {in: [2, 3]}}, over: 2d, cooldown: 1d}
 """
 EVERYTHING = parse(DECLARED)
 COMPACT = parse(
@@ -51,13 +60,14 @@ _LISTED = ("firstDevice", "lastPrice", "latest")
 OVERALL_DECLARED = _WORDS | {
     "name": "overall",
     "path": "/v1/overall",
+    "rules": {},
     "measures": {
         name: words | ({"over": "ever"} if name in _LISTED else {})
         for name, words in _WORDS["measures"].items()
         if name != "sittings"
     },
 }
-"""Over all keys, lists have no windows."""
+"""Over all keys, lists have no windows, and there are no rules."""
 OVERALL = parse(yaml.safe_dump(OVERALL_DECLARED))
 
 absent = st.none()

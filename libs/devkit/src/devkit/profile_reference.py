@@ -14,6 +14,7 @@ from streamstate.profile import conditions, measure
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.fields import FieldWords
 from streamstate.profile.measure import MOST_LISTED, MeasureWords
+from streamstate.profile.rules.rule import RuleWords
 from streamstate.state.operations import DAY_MS
 
 PATH = Path("docs/profile-reference.md")
@@ -89,6 +90,8 @@ def text() -> str:
         f"Types of keys: {', '.join(f'`{name}`' for name in CODECS)}.\n",
         _MEASURE,
         _members(MeasureWords, {kind: docstring(getattr(profile, kind)).rstrip(".") for kind in measure._KINDS}),
+        "## Members of a rule\n",
+        _members(RuleWords),
         "## Types of fields\n",
         "".join(f"- {name}: {values}\n" for name, values in _FIELDS),
         _NESTED.format(nested=docstring(FieldWords)),

@@ -23,6 +23,8 @@ from streamstate.profile.layout import NUMBERS, Layout
 from streamstate.profile.measure import EVER, MeasureWords, require
 from streamstate.profile.numbers import COUNT
 from streamstate.profile.overall import OverallView
+from streamstate.profile.rules.fold import RuleReads, derived
+from streamstate.profile.rules.rule import RuleWords
 from streamstate.state.operations import Field
 from streamstate.view import EXPLORE, READ, Part, UserState, View
 
@@ -125,13 +127,14 @@ def profile_app(declared: Declaration, service: str = SERVICE) -> App:
     )
     fold = profile_fold(declared, source, ProfileFold(declared, attributes))
     view = profile_view(declared, OverallView(declared) if declared.everywhere else ProfileView(declared))
-    return App(name=declared.name, service=service, folds=(fold,), views=(view,))
+    return App(name=declared.name, service=service, folds=(fold,), views=(view,), emits=derived(declared))
 
 
 def profile_fold(declared: Declaration, source: Source[Any, Any], apply: ProfileFold) -> Fold:
     """The fold of a declaration over `source`."""
     users = UserState(Layout(declared).places) if declared.of_users else None
-    return Fold((source,), apply, settings={"profile": declared.state}, users=users)
+    reads: Any = {"reads": RuleReads(declared)} if declared.rules else {}
+    return Fold((source,), apply, settings={"profile": declared.state}, users=users, **reads)
 
 
 def profile_view(declared: Declaration, view: ProfileView | OverallView) -> View[Any]:
@@ -188,6 +191,7 @@ class Profile:
         key: str = "long",
         name: str = "",
         fields: Mapping[str, Any] | None = None,
+        rules: Mapping[str, Any] | None = None,
         **words: Any,
     ) -> None:
         """Raises `BadDeclaration`."""
@@ -195,5 +199,6 @@ class Profile:
         own = name or re.sub(r"(?<=.)([A-Z])", r"-\1", cls.__name__).lower()
         summary = (cls.__doc__ or "").strip().partition("\n")[0].removesuffix(".")
         typed = msgspec.convert(dict(fields or {}), dict[str, str | FieldWords])
-        cls.declared = Declaration(own, topic, key, path, measures, typed, **{"summary": summary, **words})
+        lines = msgspec.convert(dict(rules or {}), dict[str, RuleWords])
+        cls.declared = Declaration(own, topic, key, path, measures, typed, lines, **{"summary": summary, **words})
         cls.app = profile_app(cls.declared, service=own)

@@ -24,6 +24,7 @@ from streamstate.profile.measure import (
     resolve_where,
 )
 from streamstate.profile.numbers import is_number, is_ranked
+from streamstate.profile.rules.rule import Rule, RuleWords, resolve_rule
 from streamstate.state.operations import BEST, DAY_MS
 
 _SERVICE = re.compile(r"[a-z][a-z0-9-]{0,39}")
@@ -38,6 +39,7 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         of the topic's keys. path: where the gateway answers, with `<key>`; without it, over all keys.
     measures: the measures by name: the members of the answer. fields: the members of the events that measures may name,
         with their types, and the members' paths where they differ; an absent or null member is absent.
+    rules: lines by name: a record when the value of a measure of a key crosses a line. [Rules](rules.md) has examples.
     part: whether the profile is a part of `/v1/users/{id}`; the type of the key is `long` then.
     summary: a line for the OpenAPI document. users: whether keys are users, whose data is exported and deleted; by
         default where the path begins with `/v1/users/`. history: how far back `at` may lie; by default the longest
@@ -53,6 +55,7 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     path: str
     measures: dict[str, MeasureWords]
     fields: dict[str, str | FieldWords] = {}
+    rules: dict[str, RuleWords] = {}
     part: bool = False
     summary: str = ""
     users: bool | None = None
@@ -85,6 +88,12 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         """The condition of the profile's events, None where all records are events. Raises `BadDeclaration`."""
         types = {name: of for name, of in self.types.items() if name != TIMESTAMP}
         return resolve_where(self.where, types, ()) if self.where else None
+
+    @cached_property
+    def ruled(self) -> tuple[Rule, ...]:
+        """The rules by name. Raises `BadDeclaration`."""
+        measures = {measure.name: measure for measure in self.resolved}
+        return tuple(resolve_rule(name, words, measures, self.types) for name, words in sorted(self.rules.items()))
 
     @cached_property
     def windows(self) -> tuple[TrailingWindow, ...]:
@@ -130,6 +139,7 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         parts = {name: getattr(self, name) for name in ("topic", "key", "fields", "measures", "history", "everywhere")}
         parts |= {"compact": True} if self.packed else {}
         parts |= {"where": self.where} if self.where else {}
+        parts |= {"rules": self.rules} if self.rules else {}
         return msgspec.json.encode(parts, order="deterministic").decode()
 
     @classmethod
@@ -154,6 +164,7 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         for each in self.resolved:
             if self.everywhere:
                 self._require_slots(each)
+        require(not (self.ruled and self.everywhere), "rules are for measures of a key: <key> in the path", "rules")
         if self.history:
             duration_ms(self.history, "history")
         if self.compact:

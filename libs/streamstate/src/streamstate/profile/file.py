@@ -11,6 +11,7 @@ import yaml
 from streamstate.errors import Misconfigured
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.measure import BadDeclaration, MeasureWords, require, require_known
+from streamstate.profile.rules.rule import RuleWords
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -68,6 +69,10 @@ def parse(text: str) -> Declaration:
     if isinstance(measures, dict):
         for name, words in measures.items():
             _convert(words, MeasureWords, "measures", str(name))
+    rules = loaded.get("rules")
+    if isinstance(rules, dict):
+        for name, words in rules.items():
+            _convert(words, RuleWords, "rules", str(name))
     declared = _convert(loaded, Declaration)
     declared.require_valid()
     return declared

@@ -13,6 +13,7 @@ from streamstate.profile.declaration import Declaration
 from streamstate.profile.fields import TIMESTAMP
 from streamstate.profile.layout import EVENTS, NUMBERS, Layout, length
 from streamstate.profile.numbers import COUNT, Get, Numbers, add_number, add_scores
+from streamstate.profile.rules.fold import RuleFold
 from streamstate.profile.windows.slots import SlotFold
 from streamstate.state.operations import DAY_MS, AppendLines, ExpireDays, IncrementScores, Merge, PushRecent
 
@@ -37,6 +38,7 @@ class ProfileFold:
         self._columns = [self._get(field) for field in declared.windowed_fields]
         tests = [measure.where.compiled(self._get) for measure in layout.windowed]
         self._in_windows = None if None in tests else tests
+        self._rules = RuleFold(declared, self._get, self._counts) if declared.rules else None
         self._slots = SlotFold(declared, self._get) if declared.everywhere and layout.windowed else None
 
     def __reduce__(self) -> Any:
@@ -47,13 +49,8 @@ class ProfileFold:
 
     def __call__(self, records: Events, context: FoldContext) -> Iterable[Effect]:
         """The operations of a key are commutative but for its history, which keeps the order of the records."""
-        by_key: defaultdict[Any, list[Record[Any, Any]]] = defaultdict(list)
         counted = [record for record in records if record.value is not None] if self._declared.where else records
-        if self._declared.everywhere and counted:
-            by_key[""] += counted
-        elif not self._declared.everywhere:
-            for record in counted:
-                by_key[record.key].append(record)
+        by_key = self._by_key(counted)
         layout, compact = self._layout, self._declared.packed
         for key, events in by_key.items():
             add: Numbers = {COUNT: len(events)}
@@ -70,6 +67,16 @@ class ProfileFold:
             yield from self._slots.effects(counted, records[-1].stream_time, context)
         elif layout.windowed:
             yield from self._histories(by_key, records)
+        if self._rules:
+            yield from self._rules.effects(by_key, context)
+
+    def _by_key(self, events: Events) -> Mapping[Any, Events]:
+        if self._declared.everywhere:
+            return {"": events} if events else {}
+        by_key: defaultdict[Any, list[Record[Any, Any]]] = defaultdict(list)
+        for event in events:
+            by_key[event.key].append(event)
+        return by_key
 
     def _listed(self, key: Any, events: Events) -> Iterable[Effect]:
         for measure, get, kept in self._lists:
@@ -103,8 +110,7 @@ class ProfileFold:
 
     def _counts(self, event: Record[Any, Any]) -> bool:
         """Whether a measure with windows counts the event."""
-        assert self._in_windows is not None
-        return any(test(event) for test in self._in_windows if test)
+        return self._in_windows is None or any(test(event) for test in self._in_windows if test)
 
 
 def getter(field: str, attributes: Mapping[str, str]) -> Get:

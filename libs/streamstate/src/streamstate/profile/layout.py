@@ -6,10 +6,10 @@ from typing import Any
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.measure import Measure
 from streamstate.profile.numbers import is_number, is_plain, is_ranked
-from streamstate.state.operations import Fields, HistoryDays, Newest, Read, Size, Top
+from streamstate.state.operations import Fields, HistoryDays, Newest, Read, Size, Top, Value
 from streamstate.view import MOST_MEMBERS, UserKey
 
-NUMBERS, EVENTS = "numbers", "events"
+NUMBERS, EVENTS, RULES = "numbers", "events", "rules"
 _ALL = 2**31 - 1
 
 
@@ -87,6 +87,8 @@ class Layout:
         yield from (UserKey(Top(self.own(name, key), MOST_MEMBERS, compact)) for name in self.rankings.each)
         yield from (UserKey(Newest(self.own(measure.name, key), MOST_MEMBERS)) for measure in self.listed)
         yield from (UserKey(read, EVENTS) for read in self._history(key))
+        if self.declared.rules:
+            yield UserKey(Value(self.of_key(RULES, key)))
 
     def _history(self, key: Any) -> Sequence[Read]:
         return [HistoryDays(EVENTS, str(key))] if self.windowed and not self.declared.everywhere else []

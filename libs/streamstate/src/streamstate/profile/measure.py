@@ -114,8 +114,7 @@ class Measure(msgspec.Struct, frozen=True):
 def resolve(name: str, words: MeasureWords, types: Mapping[str, FieldType]) -> Measure:
     """The measure called `name`. Raises `BadDeclaration`."""
     place = ("measures", name)
-    valid = _NAME.fullmatch(name) and name not in _RESERVED
-    require(valid, f"{name}: a measure has letters, digits and _, and is not called {' or '.join(_RESERVED)}", *place)
+    require_name(name, "measure", *place)
     kind, field, weight = _subject(words, place)
     for word, named in (("by", words.by), ("total", weight), ("of" if words.of else kind, field)):
         if named:
@@ -171,6 +170,12 @@ def duration_ms(text: str, *path: str) -> int:
     ms = int(found[1]) * UNITS[found[2]] if found else 0
     require(0 < ms <= MOST_WINDOW_MS, f"{text!r} is no duration: write 30m, 24h, 7d or 4w, up to 366d", *path)
     return ms
+
+
+def require_name(name: str, noun: str, *path: str) -> None:
+    """Raise `BadDeclaration` for a name that no measure or rule has."""
+    valid = _NAME.fullmatch(name) and name not in _RESERVED
+    require(valid, f"{name}: a {noun} has letters, digits and _, and is not called {' or '.join(_RESERVED)}", *path)
 
 
 def require(condition: object, reason: str, *path: str) -> None:

@@ -16,6 +16,7 @@ from streamstate.keys import CODECS
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.measure import EVER, MeasureWords
 from streamstate.verify import rankings
+from streamstate.verify.profiles.rules import RuleRecount
 from streamstate.verify.profiles.words import (
     Event,
     counted,
@@ -48,6 +49,7 @@ class ProfileRecount(Recount):
         self._read = False
         fields = declared.fields.items()
         self._kinds = {name: words if isinstance(words, str) else words.type for name, words in fields}
+        self._rules = RuleRecount(declared, declared.kept_ms if declared.windows else 0) if declared.rules else None
         self._paths = {name: name if isinstance(words, str) else words.member for name, words in fields}
 
     def add(self, message: Message, stream_time: int) -> bool:
@@ -65,13 +67,15 @@ class ProfileRecount(Recount):
         event |= {"timestamp": message.timestamp()[1], "offset": message.offset()}
         name = "" if self._declared.everywhere else str(key)
         self._events[name].append(event)
+        if self._rules:
+            self._rules.add(name, event, stream_time, windowed=self._in_windows(event))
         if self._declared.windows:
             self._keep(name, event)
         return True
 
     def _keep(self, key: str, event: Event) -> None:
         """Add the event to its day, if a measure with a window counts it."""
-        if not any(holds(words.where, event) for words in self._windowed.values()):
+        if not self._in_windows(event):
             return
         day, time = divmod(event["timestamp"], DAY_MS)
         if day < self._first_day:
@@ -84,6 +88,10 @@ class ProfileRecount(Recount):
         named = {field for words in self._windowed.values() for field in fields(words)}
         row = [time, *(self._stored(name, event[name]) for name in sorted(named & self._kinds.keys()))]
         self._days[key].setdefault(day, []).append(row)
+
+    def _in_windows(self, event: Event) -> bool:
+        """Whether a measure with a window counts the event."""
+        return any(holds(words.where, event) for words in self._windowed.values())
 
     def _stored(self, field: str, value: Any) -> Any:
         """A value as in the state: decimals are whole numbers there."""
@@ -100,6 +108,8 @@ class ProfileRecount(Recount):
             yield "events"
         for key, events in self._events.items():
             yield self._name("numbers", key)
+            if self._rules:
+                yield f"rules:{key}"
             for name, words in self._lists.items():
                 if ranking(words):
                     yield from self._rankings(name, key)
@@ -117,6 +127,8 @@ class ProfileRecount(Recount):
         events, (name, dot, _) = self._events.get(of, []), kind.partition(".")
         if kind == "events" and of in self._days:
             return self._wrong_days(self._unexpired(of), stored)
+        if kind == "rules" and self._rules and events:
+            return self._rules.wrong(of, stored)
         if kind == "numbers" and events:
             return unequal(self._numbers(events), stored)
         if dot and name in self._lists and events:

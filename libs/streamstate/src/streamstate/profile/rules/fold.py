@@ -1,0 +1,166 @@
+"""The fold of rules: the values of a key after each of its events, and a record when a value crosses a line."""
+
+import operator
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import Any
+
+import msgspec
+
+from streamstate.app import Derived, Effect, Emit, FoldContext, Record
+from streamstate.keys import CODECS
+from streamstate.profile.declaration import Declaration
+from streamstate.profile.layout import EVENTS, NUMBERS, RULES, Layout
+from streamstate.profile.numbers import COUNT, Get, Numbers, add_number, is_plain, numbers_of
+from streamstate.profile.rules.rule import Rule
+from streamstate.profile.windows.busy import rows
+from streamstate.profile.windows.histories import WindowMeasure
+from streamstate.profile.windows.parts import Row
+from streamstate.state.operations import DAY_MS, Fields, HistoryDays, Put, Read, Value
+
+Events = Sequence[Record[Any, Any]]
+_time = itemgetter(0)
+
+
+class Crossing(msgspec.Struct):
+    """A value of a key has crossed the line of a rule, at the moment `at` (milliseconds since 1970)."""
+
+    rule: str
+    key: int | str
+    value: int | float
+    at: int
+
+
+def rules_topic(declared: Declaration) -> str:
+    """The derived topic of the rules."""
+    return f"{declared.name}-rules"
+
+
+def derived(declared: Declaration) -> dict[str, Derived]:
+    """The derived topic, for `App.emits`; none without a rule."""
+    return {rules_topic(declared): Derived(CODECS[declared.key], Crossing)} if declared.rules else {}
+
+
+class RuleReads:
+    """The `Fold.reads` of the rules of `declared`."""
+
+    def __init__(self, declared: Declaration) -> None:
+        self._declared = declared
+        self._layout = Layout(declared)
+        self._ever = any(rule.window is None for rule in declared.ruled)
+        self._windowed = any(rule.window for rule in declared.ruled)
+
+    def __reduce__(self) -> Any:
+        return RuleReads, (self._declared,)
+
+    def __call__(self, records: Events) -> Iterable[Read]:
+        for key in dict.fromkeys(record.key for record in records):
+            yield Value(self._layout.of_key(RULES, key))
+            if self._ever:
+                yield Fields(self._layout.of_key(NUMBERS, key))
+            if self._windowed:
+                yield HistoryDays(EVENTS, str(key))
+
+
+class RuleFold:
+    """The effects of events on the rules of `declared`.
+
+    get: a field → its getter of a record. counts: whether a window counts an event.
+    """
+
+    def __init__(self, declared: Declaration, get: Callable[[str], Get], counts: Callable[[Any], bool]) -> None:
+        self._declared = declared
+        self._layout = Layout(declared)
+        self._counts = counts
+        self._columns = [get(field) for field in declared.windowed_fields]
+        ever = [rule.measure for rule in declared.ruled if rule.window is None and not is_plain(rule.measure)]
+        self._numbers = [add_number(measure, declared.types, get) for measure in dict.fromkeys(ever)]
+        self._measures = {rule.name: WindowMeasure(rule.measure, declared) for rule in declared.ruled if rule.window}
+        self._tests = {rule.name: rule.when.compiled(lambda _name: lambda value: value) for rule in declared.ruled}
+        self._longest = max((rule.window.ms for rule in declared.ruled if rule.window), default=0)
+        self._key, self._topic = CODECS[declared.key], rules_topic(declared)
+
+    def effects(self, by_key: Mapping[Any, Events], context: FoldContext) -> Iterable[Effect]:
+        """The records in the order of their causes, and the states of the rules."""
+        sent: list[Emit] = []
+        for key, events in by_key.items():
+            state = f"{self._layout.of_key(RULES, key)}"
+            at, rules = msgspec.json.decode(context.values[Value(state)] or "[0,{}]")
+            values = _Values(self, key, context, at)
+            for event in events:
+                values.add(event)
+                sent += self._crossings(event, values, rules)
+            yield Put(state, msgspec.json.encode([values.at, dict(sorted(rules.items()))]).decode())
+        yield from sorted(sent, key=lambda emit: emit.cause.offset)
+
+    def _crossings(self, event: Record[Any, Any], values: "_Values", rules: dict[str, list[int]]) -> Iterator[Emit]:
+        """The records of the rules that hold after `event`, and did not before; `rules`: [holds, sent at] by name."""
+        for rule in self._declared.ruled:
+            value, test = values.of(rule), self._tests[rule.name]
+            holds = value is not None and test is not None and test(value)
+            held, *sent = rules.get(rule.name, [0])
+            if holds and not held and (not sent or values.at - sent[0] >= rule.cooldown_ms):
+                sent = [values.at]
+                crossing = Crossing(rule.name, _plain(event.key), _number(rule, value), values.at)
+                yield Emit(self._topic, self._key.encode(event.key), msgspec.json.encode(crossing), event)
+            if holds or sent:
+                rules[rule.name] = [int(holds), *sent]
+            else:
+                rules.pop(rule.name, None)
+
+
+class _Values:
+    """The values of a key after each event of a batch. at: the greatest timestamp of the key's events."""
+
+    def __init__(self, fold: RuleFold, key: Any, context: FoldContext, at: int) -> None:
+        self.at = at
+        self._fold = fold
+        self._first = 0
+        self._numbers: Numbers = {}
+        self._rows: list[Row] = []
+        if fold._numbers or any(rule.window is None for rule in fold._declared.ruled):
+            self._numbers = dict(context.values[Fields(fold._layout.of_key(NUMBERS, key))])
+        if fold._longest:
+            _, days = context.values[HistoryDays(EVENTS, str(key))]
+            within = (row for day in sorted(days) for row in rows(day, days[day]))
+            self._rows = sorted((row for row in within if row[0] >= at - fold._longest), key=_time)
+
+    def add(self, event: Record[Any, Any]) -> None:
+        """Count `event`."""
+        fold = self._fold
+        self.at = max(self.at, event.timestamp)
+        self._numbers[COUNT] = self._numbers.get(COUNT, 0) + 1
+        add, least, most = Numbers(), Numbers(), Numbers()
+        for number in fold._numbers:
+            number([event], add, least, most)
+        for merge, fields in ((operator.add, add), (min, least), (max, most)):
+            for name, of in fields.items():
+                self._numbers[name] = merge(self._numbers[name], of) if name in self._numbers else of
+        if fold._longest:
+            self._first = max(self._first, (event.stream_time - fold._declared.kept_ms) // DAY_MS * DAY_MS)
+            if fold._counts(event) and event.timestamp >= self._first:
+                insort(self._rows, [event.timestamp, *(get(event) for get in fold._columns)], key=_time)
+            # No later window contains what is before this one.
+            del self._rows[: bisect_left(self._rows, max(self._first, self.at - fold._longest), key=_time)]
+
+    def of(self, rule: Rule) -> Any:
+        """The value of a rule's measure; None without an event."""
+        if rule.window is None:
+            return numbers_of([rule.measure], self._numbers | self._plain(rule))[rule.measure.name]
+        begin = bisect_left(self._rows, self.at - rule.window.ms, key=_time)
+        if is_plain(rule.measure):
+            return len(self._rows) - begin
+        measure = self._fold._measures[rule.name]
+        return measure.value([measure.part(self._rows[begin:])])
+
+    def _plain(self, rule: Rule) -> Numbers:
+        return {rule.measure.name: self._numbers[COUNT]} if is_plain(rule.measure) else {}
+
+
+def _plain(key: Any) -> int | str:
+    return key if isinstance(key, int | str) else str(key)
+
+
+def _number(rule: Rule, value: int) -> int | float:
+    return value / 10**rule.of.scale if rule.of.scale else value

@@ -16,7 +16,7 @@ from devkit.child_process import LOCALHOST, Child, free_port
 from devkit.local_cluster import LocalCluster, get
 from tests.integration.driving import Driving, local_cluster
 from tests.integration.driving import running as cluster_running
-from tests.serving import running
+from tests.serving import new_address, running
 from tests.waiting import until
 
 SEED = 7
@@ -86,6 +86,14 @@ def later(driving: Driving, tmp_path: Path) -> Iterator[Later]:
             probe = f"http://{address}/{'readyz' if service == 'gateway' else 'livez'}"
             stack.enter_context(running(f"services.{service}", address, tmp_path, own, probe))
         yield Later(f"http://{gateway}", metrics, streams)
+
+
+@pytest.fixture(scope="session")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A gateway without services, for stubbed answers."""
+    address, home = new_address(), tmp_path_factory.mktemp("gateway")
+    with running("services.gateway", address, home, {"INSTANCES": "{}"}, f"http://{address}/livez"):
+        yield f"http://{address}"
 
 
 @pytest.fixture(scope="session")

@@ -37,13 +37,6 @@ HABITS: dict[str, Any] = {
 }
 
 
-@pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    address, home = new_address(), tmp_path_factory.mktemp("parts")
-    with running("services.gateway", address, home, {"INSTANCES": "{}"}, f"http://{address}/livez"):
-        yield f"http://{address}"
-
-
 class Stub:
     """A gateway without event streams, whose answer about any user is `profile`; `queries` are the queries for it."""
 

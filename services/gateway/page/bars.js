@@ -1,6 +1,6 @@
 /** Rankings as bars that grow. */
 
-import { animate, h, keyed, setText } from "./dom.js";
+import { glow, h, keyed, setText } from "./dom.js";
 import { count } from "./format.js";
 
 const STEPS = [1, 1.5, 2, 3, 4, 5, 6, 8, 10];
@@ -38,9 +38,7 @@ function update(row, item, kind, end) {
   const [name, plays, , bar] = row.children;
   nameInto(name, item.name, kind, item.id);
   const known = plays.textContent !== "";
-  if (setText(plays, count(item.countPlays)) && known) {
-    animate(row, { backgroundColor: ["var(--glow)", "transparent"] }, 1_200);
-  }
+  if (setText(plays, count(item.countPlays)) && known) glow(row);
   bar.firstChild.style.width = `${(100 * item.countPlays) / end}%`;
 }
 

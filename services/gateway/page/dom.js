@@ -25,6 +25,9 @@ export function setText(element, text) {
   return changes;
 }
 
+/** Draw the eye to an element for a moment, by its background: its text stays legible. */
+export const glow = (element) => animate(element, [{ offset: 0, backgroundColor: "var(--glow)" }], 1_200);
+
 /** Play an animation, unless the reader wants none. */
 export function animate(element, keyframes, milliseconds) {
   if (!still.matches) element.animate(keyframes, { duration: milliseconds, easing: "ease-out" });
@@ -50,6 +53,6 @@ export function keyed(list, items, key, make, update) {
 }
 
 function glide(child, top) {
-  if (top === undefined) animate(child, { opacity: [0, 1] }, 500);
+  if (top === undefined) glow(child);
   else if (top !== child.offsetTop) animate(child, { transform: [`translateY(${top - child.offsetTop}px)`, "none"] }, 350);
 }

@@ -11,6 +11,7 @@ import msgspec
 
 from services.gateway.directory import BESIDE
 from services.gateway.owners import Owners
+from services.gateway.topic_rates import Topic, TopicRates
 from streamstate.deployment.address import Address
 from streamstate.web.client.instances import ANYONE, Instances, InstanceUnreachable
 from streamstate.web.http.deadline import Deadline
@@ -75,9 +76,10 @@ class Service(msgspec.Struct, rename="camel"):
 
 
 class SystemState(msgspec.Struct):
-    """The releases of all services, in the order of the gateway's settings."""
+    """The releases of all services, in the order of the gateway's settings, and their topics, the busiest first."""
 
     services: list[Service]
+    topics: list[Topic] = []
 
 
 EXAMPLE_STATE = SystemState(
@@ -95,7 +97,8 @@ EXAMPLE_STATE = SystemState(
             troubles=[],
             owners=[Owner(0, "metrics-0", "metrics-0:8101", "building")],
         )
-    ]
+    ],
+    [Topic("listening-events", 4_711, 50.5)],
 )
 """For the document."""
 
@@ -111,6 +114,7 @@ class System:
         self._polling: asyncio.Task[None] | None = None
         self._counts: dict[str, tuple[float, int]] = {}
         """By address: the time of an instance's last report, and its number of answered requests."""
+        self._topics = TopicRates()
 
     @contextmanager
     def watching(self) -> Iterator[LatestEvent]:
@@ -131,9 +135,11 @@ class System:
 
     async def read_state(self) -> SystemState:
         """The present state."""
-        return SystemState(list(await asyncio.gather(*map(self._release, list(self._owners.addresses)))))
+        found = await asyncio.gather(*map(self._release, list(self._owners.addresses)))
+        maps = (known for _, known in found if known)
+        return SystemState([each for each, _ in found], self._topics.read(maps, time.monotonic()))
 
-    async def _release(self, deployment: str) -> Service:
+    async def _release(self, deployment: str) -> tuple[Service, Processors | None]:
         addresses = self._owners.addresses.get(deployment, ())
         answers = dict(zip(addresses, await asyncio.gather(*map(self._ask, addresses)), strict=True))
         maps = {address: owners for address, answer in answers.items() if answer and (owners := _map(answer))}
@@ -146,7 +152,7 @@ class System:
         state = service(release or of, known, answering, rate, current=bool(maps))
         state.live, state.service = self._owners.is_live(deployment), of
         state.release = known.service if known else release or of
-        return state
+        return state, known
 
     async def _ask(self, address: str) -> Response | None:
         with suppress(InstanceUnreachable):

@@ -23,7 +23,13 @@ SOON_MS = 2_000
 PATIENT_MS = 30_000
 USER = 1
 SCRIPT = """<img src=x onerror="document.title='broken out'">"""
-PICTURES = ("home-desktop-light.png", "user-desktop-light.png", "user-phone-dark.png", "system-desktop-dark.png")
+PICTURES = (
+    "home-desktop-light.png",
+    "profiles-desktop-light.png",
+    "system-desktop-dark.png",
+    "user-desktop-light.png",
+    "user-phone-dark.png",
+)
 CHARTED_S = 12
 LINES, PARTITIONS = 24_000, 8
 SERIOUS = ("serious", "critical")
@@ -31,6 +37,7 @@ VIEWS = {
     "home": ("#/", ".example .bars li"),
     "user": (f"#/users/{USER}", ".advice li"),
     "system": ("#/system", ".map li"),
+    "profiles": ("#/profiles", ".tile"),
     "explore": ("#/explore?path=%2Fv1%2Fusers%2F%7Bkey%7D%2Fmetrics&key=1", "pre"),
 }
 
@@ -112,6 +119,20 @@ def test_a_declared_part_counts_a_play_in_each_window(show: Open, driving: Drivi
     before = [int(text.replace(",", "")) for text in numbers.all_text_contents()]
     play(driving, USER, (1, 1, 1))
     expect(numbers).to_have_text([f"{number + 1:,}" for number in before], timeout=SOON_MS)
+
+
+def test_profiles_and_topics_are_those_of_the_services(show: Open, driving: Driving) -> None:
+    profiles, topics = show("#/profiles"), show("#/explore")
+    release = profiles.get_by_role("table", name="Releases of habits").get_by_role("row", name="habits")
+    expect(release).to_contain_text(re.compile("live.*ready.*≈ .*B$"), timeout=PATIENT_MS)
+    busy = topics.locator("ol.charts > li").filter(has_text="listening-events")
+    expect(busy).to_have_count(1, timeout=PATIENT_MS)
+    tile = profiles.get_by_role("article", name="habits").locator(".tile .value").first
+    number = int(tile.inner_text().replace(",", ""))
+    play(driving, USER, (1, 1, 1))
+    expect(tile).to_have_text(f"{number + 1:,}")
+    expect(topics.get_by_role("region", name="Users").get_by_role("link").first).to_have_text(str(USER))
+    expect(busy.locator(".value")).to_have_text(re.compile("0[.][1-9]/s"))
 
 
 def test_an_unknown_user_appears_with_the_first_play(show: Open, driving: Driving) -> None:

@@ -3,6 +3,7 @@
 import { h } from "./dom.js";
 import { explore } from "./explore.js";
 import { home } from "./home.js";
+import { profiles } from "./profiles.js";
 import { system } from "./system.js";
 import { user } from "./user.js";
 
@@ -10,6 +11,7 @@ import { user } from "./user.js";
 const VIEWS = [
   [/^#\/users\/(\d+)$/, user, "#/"],
   [/^#\/system$/, system, "#/system"],
+  [/^#\/profiles$/, profiles, "#/profiles"],
   [/^#\/explore(?:\?(.*))?$/, explore, "#/explore"],
   [/^/, home, "#/"],
 ];

@@ -1,7 +1,9 @@
-/** Any answer of any service by its key, with the address of the call. */
+/** Any answer of any service by its key, with the address of the call; before a call, what moves at present. */
 
 import { ask, get } from "./api.js";
 import { h, setText } from "./dom.js";
+import { overview } from "./overview.js";
+import { windowChart } from "./windowchart.js";
 
 const TOLD = ["Served-By", "Position", "State-Age-Ms"];
 
@@ -9,21 +11,35 @@ const TOLD = ["Served-By", "Position", "State-Age-Ms"];
 export function explore(main, part) {
   const form = h("form", { class: "explore", onsubmit: (event) => submit(event, form) });
   const result = h("section", { class: "result", "aria-live": "polite" });
+  const moving = h("div", { class: "moving" });
   const note = h("p", { class: "note", role: "alert", hidden: "" });
+  let end = () => {}, left = false;
   main.append(h("h1", {}, "Explore"),
-    h("p", { class: "lead" }, "Any topic, region, window or name by its key, as the API answers it."), note, form, result);
-  start(form, result, new URLSearchParams(part)).catch((problem) => {
+    h("p", { class: "lead" }, "Any topic, region, window or name by its key, as the API answers it."), note, form, moving, result);
+
+  async function start(wanted) {
+    const { paths } = await get("openapi.json");
+    if (left) return;
+    const calls = listed(paths);
+    const chosen = calls.find((call) => call.path === wanted.get("path")) ?? calls[0];
+    fill(form, calls, chosen, wanted);
+    if (!wanted.has("path")) end = overview(moving, paths);
+    else if (chosen.path.endsWith("/windows")) {
+      const drawn = windowChart(address(chosen, new URLSearchParams({ key: wanted.get("key") })));
+      end = drawn.end;
+      moving.append(h("h2", {}, `Windows of the key ${wanted.get("key")}`), drawn.element);
+    }
+    if (wanted.has("path")) await answer(result, chosen, wanted);
+  }
+
+  start(new URLSearchParams(part)).catch((problem) => {
     note.hidden = false;
     setText(note, problem.message);
   });
-}
-
-async function start(form, result, wanted) {
-  const { paths } = await get("openapi.json");
-  const calls = listed(paths);
-  const chosen = calls.find((call) => call.path === wanted.get("path")) ?? calls[0];
-  fill(form, calls, chosen, wanted);
-  if (wanted.has("path")) await answer(result, chosen, wanted);
+  return () => {
+    left = true;
+    end();
+  };
 }
 
 /** The calls that are about a key, or about everything, and answer once. */

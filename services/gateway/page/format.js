@@ -38,6 +38,12 @@ export function duration(milliseconds) {
   return milliseconds < 60_000 ? `${(milliseconds / 1_000).toFixed(1)} s` : `${compact(milliseconds / 60_000)} min`;
 }
 
+/** A number of bytes. */
+export function bytes(number) {
+  const [size, unit] = [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"]].find(([size]) => number >= size) ?? [1, "B"];
+  return `${compact(number / size)} ${unit}`;
+}
+
 /** When something happened, as seen from now: the date when it is longer ago than a day. */
 export function ago(time) {
   const seconds = Math.max(0, Math.round((Date.now() - new Date(time)) / 1_000));

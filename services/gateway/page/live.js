@@ -47,6 +47,30 @@ export function follow(path, event, plain, show, tell) {
   };
 }
 
+/**
+ * Call `read` every 2 s while the page is seen. `show(data)` gets each answer, `tell(problem)` the reason for none.
+ * Without the rights, it is called once. Returns what ends it.
+ */
+export function poll(read, show, tell) {
+  let timer, ended = false;
+
+  async function look() {
+    if (!document.hidden) await read().then((data) => ended || show(data), (problem) => ended || refused(problem));
+    if (!ended) timer = setTimeout(look, RETRY_MS);
+  }
+
+  function refused(problem) {
+    ended = [401, 403].includes(problem.status);
+    tell(problem);
+  }
+
+  look();
+  return () => {
+    ended = true;
+    clearTimeout(timer);
+  };
+}
+
 const WORDS = { live: "live", polling: "every 2 s", away: "reconnecting …", waiting: "connecting …" };
 
 /** The small mark that says whether a view is live; `set(state)` changes it. */

@@ -28,10 +28,11 @@ export function parts() {
   return { element, set, ages };
 }
 
-function part(name) {
+/** The members of the part `name`, by their shapes, below `heading`, if any; `set(members)` changes them. */
+export function part(name, heading = h("h2", {}, words(name))) {
   const facts = h("dl", { class: "facts" }), columns = h("div", { class: "columns" }), lists = new WeakMap();
   const tiles = windows(name, draw);
-  const element = h("section", { "aria-label": words(name) }, h("h2", {}, words(name)), facts, tiles.element, columns);
+  const element = h("section", { "aria-label": words(name) }, heading, facts, tiles.element, columns);
   let now;
 
   function set(members) {

@@ -34,4 +34,6 @@ export function items(value) {
 }
 
 const item = (item) =>
-  isObject(item) ? { value: item.value, number: item.count ?? item.total, time: item.timestamp } : { value: item };
+  isObject(item)
+    ? { value: item.value ?? item.name ?? item.id, number: item.count ?? item.total ?? item.countPlays, time: item.timestamp }
+    : { value: item };

@@ -196,7 +196,7 @@ def voice(settings: StreamSettings, app: App) -> Callable[[], Voice]:
     return partial(of.voice, app.name)
 
 
-def footprint(settings: CommandSettings, app: str) -> Footprint:
+def footprint(settings: CommandSettings | ApiSettings, app: str) -> Footprint:
     """The memory of the state of the app of this name, and the memory left in its Redis."""
     return measured(connect(settings.redis, settings.redis_timeout_s, settings.redis_login), app)
 

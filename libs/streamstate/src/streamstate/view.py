@@ -86,6 +86,7 @@ class View(Generic[K]):
     scope: the right that a caller of the gateway needs.
     version: a read, given the key, whose value changes with the answer. Clients that watch many keys find changed
         answers by the version at low cost.
+    profile: the words of the profile that the view answers, for the owner map.
     """
 
     name: str
@@ -101,6 +102,7 @@ class View(Generic[K]):
     part: Part | UnsetType = UNSET
     scope: Scope = READ
     version: Callable[[K], Read] | None = None
+    profile: Mapping[str, Any] | UnsetType = UNSET
 
     @property
     def versions(self) -> "View[K] | None":

@@ -154,6 +154,7 @@ def profile_view(declared: Declaration, view: ProfileView | OverallView) -> View
         part=Part(nested=True, parameters=("at",) if declared.windows else ()) if declared.part else UNSET,
         scope=EXPLORE if everywhere else READ,
         version=None if everywhere else lambda key: Field(layout.of_key(NUMBERS, key), COUNT),
+        profile=msgspec.to_builtins(declared),
     )
 
 

@@ -19,9 +19,11 @@ from streamstate.web.access.certificates import to_instances
 from streamstate.web.client.instances import Instances
 from streamstate.web.consistency import Demands
 from streamstate.web.freshness import Freshness
+from streamstate.web.http.parameters import parse
 from streamstate.web.http.problems import not_the_owner
 from streamstate.web.http.request import Request, Response, json
-from streamstate.web.partition_map import EXAMPLE, PATH, VERSIONS, ViewEntry, entries, entry, processors
+from streamstate.web.memory import Memory
+from streamstate.web.partition_map import EXAMPLE, PATH, VERSIONS, Asked, ViewEntry, entries, entry, processors
 from streamstate.web.server.asgi import Asgi, Hook
 from streamstate.web.server.guard import internal_tokens
 from streamstate.web.server.openapi import Routes
@@ -48,7 +50,8 @@ def create(service: str) -> Asgi:
     app = bootstrap.app(service, settings)
     topics = bootstrap.topics(settings.kafka, settings.security)
     freshness, deletions = Freshness(topics, app.topics), bootstrap.deletions(settings, topics)
-    return build(app, settings, bootstrap.reads(settings, app), freshness, deletions)
+    memory = Memory(lambda: bootstrap.footprint(settings, app.name).state)
+    return build(app, settings, bootstrap.reads(settings, app), freshness, deletions, memory)
 
 
 def flask_app(service: str) -> Flask:
@@ -62,10 +65,11 @@ def build(
     reads: AsyncReads,
     freshness: Freshness,
     deletions: DeletionTopic | None = None,
+    memory: Memory | None = None,
 ) -> Asgi:
     """The views of `app` over any store; background threads start with the server.
 
-    deletions: without a topic, users are not deleted.
+    deletions: without a topic, users are not deleted. memory: without it, the memory of the state is not estimated.
     """
     state = AppState(app, reads, freshness, settings.truncated_topics, bootstrap.commands(app))
 
@@ -75,7 +79,7 @@ def build(
                 state.require_ready(partition, snapshot, app.topics)
 
     views = entries(app)
-    routes, telemetry = skeleton(app, settings, state, freshness, views, ready)
+    routes, telemetry = skeleton(app, settings, state, freshness, views, ready, memory)
     instances = Instances(internal_tokens(settings, telemetry), to_instances(settings), name=app.name)
     demands = Demands(freshness, state.positions, settings)
     answers = Answers(app, settings.advertise, state, demands, instances, telemetry)
@@ -93,7 +97,13 @@ def build(
 
 
 def skeleton(
-    app: App, settings: ApiSettings, state: AppState, freshness: Freshness, views: list[ViewEntry], ready: Hook
+    app: App,
+    settings: ApiSettings,
+    state: AppState,
+    freshness: Freshness,
+    views: list[ViewEntry],
+    ready: Hook,
+    memory: Memory | None = None,
 ) -> tuple[Routes, Telemetry]:
     """The common parts of every service's API: `/processors` with these `views`, and metrics of its state.
 
@@ -114,10 +124,13 @@ def skeleton(
 
     telemetry.further(metrics)
 
-    async def owners(_request: Request) -> Response:
-        return json(await processors(app, state, freshness, views, telemetry.views_answered()), settings.advertise)
+    async def owners(request: Request) -> Response:
+        known = await processors(app, state, freshness, views, telemetry.views_answered())
+        if parse(Asked, request.query).memory:
+            known.memory = await memory.read() if memory else None
+        return json(known, settings.advertise)
 
-    own = entry(app)
+    own, summary = entry(app), "The owners of the partitions, and the views"
     for path, name in ((PATH, "processors"), (own.path, own.name)):
-        routes.add(path, name, owners, "The owners of the partitions, and the views", Answer.like(EXAMPLE))
+        routes.add(path, name, owners, summary, Answer.like(EXAMPLE), query=of_struct(Asked))
     return routes, telemetry

@@ -1,10 +1,10 @@
 """The map of a service: the owner of each partition, and the views. The gateway reads the map."""
 
 from collections import defaultdict
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from streamstate.app import App
 from streamstate.deployment.address import Address
@@ -59,7 +59,7 @@ class ViewEntry(msgspec.Struct):
 
     `anywhere`: any ready instance answers for any key, and `/v1/many` does not. A view over all partitions has an empty
         topic, and a view without a key an empty key. `versioned`: its keys have versions. `names`, `part`, `scope` and
-        `cost` are the service's declarations for the gateway.
+        `cost` are the service's declarations for the gateway. `profile`: the declaration of a profile, by its words.
     """
 
     name: str
@@ -72,6 +72,7 @@ class ViewEntry(msgspec.Struct):
     scope: Scope = ADMIN
     cost: Cost = Cost()
     versioned: bool = False
+    profile: dict[str, Any] | UnsetType = UNSET
 
 
 class Processors(msgspec.Struct):
@@ -80,7 +81,8 @@ class Processors(msgspec.Struct):
     `age_ms` are the milliseconds since the state last had all records of its topics, None for an unknown age.
     `answered` are the requests for views answered by the instance since its start; `users`: whether the state holds
     data of users. `live` is the name of the service's live release, empty for a service with a single release, and
-    `switches` the number of the record of the releases: a greater number is newer.
+    `switches` the number of the record of the releases: a greater number is newer. `memory`, if asked for: the bytes of
+    the state in Redis, estimated, at most a minute old; null without an estimate.
     """
 
     service: str
@@ -93,6 +95,13 @@ class Processors(msgspec.Struct):
     users: bool = False
     live: str = ""
     switches: int = 0
+    memory: int | UnsetType | None = UNSET
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """The parameters of a request for the map."""
+
+    memory: Annotated[bool, Meta(description="whether to estimate the memory of the state")] = False
 
 
 EXAMPLE: dict[str, Any] = msgspec.to_builtins(
@@ -127,6 +136,7 @@ def entries(app: App) -> list[ViewEntry]:
             view.scope,
             Cost(OVER_ALL_COST if view.over_all_partitions else 1),
             view.version is not None,
+            UNSET if view.profile is UNSET else dict(view.profile),
         )
         for view in app.views
     ]

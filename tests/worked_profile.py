@@ -17,12 +17,12 @@ path: /v1/users/<key>/everything
 history: 4d
 fields: {device: str, artist: {type: int, member: track.artist}, loud: bool, price: decimal(2), ms: int}
 measures:
-  plays: {count: all, over: [1h, 2d, 3d, ever]}
+  plays: {count: all, over: [1h, 2d, 3d, ever], index: true}
   priced: {count: price}
   devices: {count: all, by: device, over: [2d, ever]}
   loudness: {total: ms, by: loud, over: [1h, ever]}
-  spent: {total: price, over: [ever, 2d]}
-  long: {total: ms, where: {ms: {ge: 0}}, over: 2d}
+  spent: {total: price, over: [ever, 2d], index: true}
+  long: {total: ms, where: {ms: {ge: 0}}, over: 2d, index: true}
   least: {least: ms, over: [2d, ever]}
   most: {most: price, by: device, over: [2d, ever]}
   mean: {mean: ms, over: [3d, ever]}
@@ -62,7 +62,7 @@ OVERALL_DECLARED = _WORDS | {
     "path": "/v1/overall",
     "rules": {},
     "measures": {
-        name: words | ({"over": "ever"} if name in _LISTED else {})
+        name: words | ({"over": "ever"} if name in _LISTED else {}) | ({"index": False} if "index" in words else {})
         for name, words in _WORDS["measures"].items()
         if name != "sittings"
     },

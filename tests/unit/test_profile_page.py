@@ -5,6 +5,7 @@ import re
 import textwrap
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import msgspec
 import pytest
@@ -18,10 +19,12 @@ from streamstate.processing.fitness import require_same_folds
 from streamstate.profile import Profile, profile_app
 from streamstate.profile.answer import Moment
 from streamstate.profile.file import parse
+from streamstate.profile.indexes.views import CountKeys, FindKeys
 from streamstate.state.memory import MemoryStore
 from streamstate.state.store import Origin
 from streamstate.testing import Driver
 from streamstate.verify.replay import recounted
+from streamstate.web.http.parameters import parse as parse_query
 
 PAGE = Path("docs/profile.md").read_text()
 FENCED = re.findall(r"^```(yaml|json|python|jsonl)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
@@ -62,6 +65,17 @@ def test_the_answer_is_as_shown(driver: Driver) -> None:
 def test_a_moment_of_the_past_is_as_said(driver: Driver) -> None:
     [at] = map(int, re.findall(r"\?at=(\d+)", PAGE))
     assert asked(driver, at)["plays"] == {"1h": 1, "7d": 2, "ever": 3}
+
+
+def test_users_are_found_as_shown(driver: Driver) -> None:
+    """Each request with its answer, in the order of the page."""
+    kinds: dict[str, type[msgspec.Struct]] = {"find": FindKeys, "count": CountKeys}
+    requests = re.findall(r"/v1/users/evenings/(find|count)\?(.*)'", PAGE)
+    answers = [json.loads(text) for text in re.findall(r'`({"[^`]*})`', PAGE)]
+    assert len(requests) == len(answers) == 2
+    for (name, query), expected in zip(requests, answers, strict=True):
+        asked = parse_query(kinds[name], parse_qsl(f"{query}&at={NOW}"))
+        assert json.loads(msgspec.json.encode(driver.view(f"evenings-{name}", query=asked))) == expected
 
 
 def test_a_fault_is_as_shown(tmp_path: Path) -> None:

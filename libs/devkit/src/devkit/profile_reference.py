@@ -77,6 +77,9 @@ conditions hold: `where: {{durationMs: {{ge: 30000}}, any: [{{device: {{eq: phon
 - Numbers without a window, or over all keys, are exact up to 2^53; a record beyond is a dead letter. Totals of other
   windows have no limit.
 - `by` is for {split}; `sessions` need a window.
+- `index` is for `count` and `total` without `by`, and a path that goes on behind `<key>`. Keys are
+  [found](profile.md#9-find-users-by-a-value) at the path without `<key>`. Numbers are exact up to 2^53 then, also over
+  a window.
 - Without `<key>` in the path, measures are over all keys. Their windows begin and end with a slot of five minutes; the
   answer has both moments. `sessions`, `recent`, and `first` and `last` of a field have no windows then.
 """

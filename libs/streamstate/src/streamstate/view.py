@@ -1,7 +1,8 @@
 """What an app declares of its state: views, which answer questions, their part at the gateway, and personal data."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -78,12 +79,14 @@ class View(Generic[K]):
     About one key, given in the path as `<key>`: the partitioning of the source `topic` gives the key's partition;
     `reads` gets the key, `answer` the key and the read values, in the order of `reads`.
     About all partitions of `topic`, or of all topics when it is None: `answer` gets the values of every partition
-    instead. The question is about all keys when `key` is None; without a topic it may be about a key.
+    instead, and may ask for `Further` reads. The question is about all keys when `key` is None; without a topic it may
+    be about a key.
 
     query: the parameters of the request, all with defaults; passed to `reads` and `answer` as a further argument.
     example: an answer, for the document; all answers have its type. None answers an unknown key.
     names, part: the names that the gateway adds to the answer, and the joined answer that the gateway adds it to.
     scope: the right that a caller of the gateway needs.
+    cost: the price of a request; by default of a key, or of all partitions.
     version: a read, given the key, whose value changes with the answer. Clients that watch many keys find changed
         answers by the version at low cost.
     profile: the words of the profile that the view answers, for the owner map.
@@ -101,6 +104,7 @@ class View(Generic[K]):
     names: NamedIds | UnsetType = UNSET
     part: Part | UnsetType = UNSET
     scope: Scope = READ
+    cost: Cost | None = None
     version: Callable[[K], Read] | None = None
     profile: Mapping[str, Any] | UnsetType = UNSET
 
@@ -126,7 +130,30 @@ class View(Generic[K]):
         return Question(self, key, given)
 
 
-def parameters(kind: type[Q], given: Mapping[str, str]) -> Q:
+class Further(msgspec.Struct, frozen=True):
+    """In place of an answer over all partitions: further reads by partition; `then` makes the answer from their values.
+
+    The values are of a later moment than the values before.
+    """
+
+    reads: Mapping[int, Sequence[Read]]
+    then: Callable[[Mapping[int, Sequence[Any]]], msgspec.Struct | None]
+
+
+Steps = Generator[Mapping[int, Sequence[Read]], Mapping[int, Sequence[Any]], msgspec.Struct]
+"""An answer in steps: yields further reads by partition, and gets their values."""
+
+
+def in_steps(steps: Steps, values: Any = None) -> msgspec.Struct:
+    """The answer of `steps`, or the `Further` reads on the way there."""
+    try:
+        return Further(steps.send(values), partial(in_steps, steps))
+    except StopIteration as done:
+        made: msgspec.Struct = done.value
+        return made
+
+
+def parameters(kind: type[Q], given: Mapping[str, str | list[str]]) -> Q:
     """The parameters of a request. Raises `BadParameter` for a text of another type, or a number beyond its limits."""
     try:
         return msgspec.convert(given, kind, strict=False)
@@ -161,7 +188,10 @@ class Question:
         """The answer of the view for the state in `store`, given the partition counts by topic."""
         snapshots = store.read(dict.fromkeys(self.partitions(counts), self.reads)).values()
         values = [snapshot.values for snapshot in snapshots]
-        return self.answer(values if self.view.over_all_partitions else values[0])
+        answer = self.answer(values if self.view.over_all_partitions else values[0])
+        while isinstance(answer, Further):
+            answer = answer.then({partition: of.values for partition, of in store.read(answer.reads).items()})
+        return answer
 
     def partitions(self, counts: Mapping[str, int]) -> Iterable[int]:
         """Where the answer is, given the partition counts by topic."""

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import UNSET
 
-from streamstate.app import App, Fold, Source
+from streamstate.app import App, Fold, Source, no_effects
 from streamstate.formats.event_times import EventTimes
 from streamstate.keys import CODECS
 from streamstate.profile.answer import Answer, Moment, ProfileView
@@ -19,6 +19,9 @@ from streamstate.profile.answer_type import AnswerType
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.fields import EventDecoder, FieldWords, event_attributes
 from streamstate.profile.fold import ProfileFold
+from streamstate.profile.indexes.fold import IndexExpiry, IndexRemoval
+from streamstate.profile.indexes.layout import indexes_of
+from streamstate.profile.indexes.views import finders
 from streamstate.profile.layout import NUMBERS, Layout
 from streamstate.profile.measure import EVER, MeasureWords, require
 from streamstate.profile.numbers import COUNT
@@ -49,14 +52,18 @@ Over = str | Sequence[str]
 Where = Mapping[str, Any]
 
 
-def count(field: str = "all", *, by: str = "", where: Where | None = None, over: Over = EVER) -> MeasureWords:
+def count(
+    field: str = "all", *, by: str = "", where: Where | None = None, over: Over = EVER, index: bool = False
+) -> MeasureWords:
     """The number of events (`all`), or of the events that have the field."""
-    return _words(over, where, count=field, by=by)
+    return _words(over, where, count=field, by=by, index=index)
 
 
-def total(field: str, *, by: str = "", where: Where | None = None, over: Over = EVER) -> MeasureWords:
+def total(
+    field: str, *, by: str = "", where: Where | None = None, over: Over = EVER, index: bool = False
+) -> MeasureWords:
     """The sum of a field of numbers."""
-    return _words(over, where, total=field, by=by)
+    return _words(over, where, total=field, by=by, index=index)
 
 
 def least(field: str, *, by: str = "", where: Where | None = None, over: Over = EVER) -> MeasureWords:
@@ -127,14 +134,18 @@ def profile_app(declared: Declaration, service: str = SERVICE) -> App:
     )
     fold = profile_fold(declared, source, ProfileFold(declared, attributes))
     view = profile_view(declared, OverallView(declared) if declared.everywhere else ProfileView(declared))
-    return App(name=declared.name, service=service, folds=(fold,), views=(view,), emits=derived(declared))
+    views = view, *finders(declared)
+    return App(name=declared.name, service=service, folds=(fold,), views=views, emits=derived(declared))
 
 
 def profile_fold(declared: Declaration, source: Source[Any, Any], apply: ProfileFold) -> Fold:
     """The fold of a declaration over `source`."""
-    users = UserState(Layout(declared).places) if declared.of_users else None
+    indexes = indexes_of(declared)
+    places, removal = Layout(declared).places, IndexRemoval(indexes)
+    users = UserState(places, removal.reads, removal) if declared.of_users else None
+    expiry = IndexExpiry(indexes) if any(index.window for index in indexes) else no_effects
     reads: Any = {"reads": RuleReads(declared)} if declared.rules else {}
-    return Fold((source,), apply, settings={"profile": declared.state}, users=users, **reads)
+    return Fold((source,), apply, settings={"profile": declared.state}, users=users, shared=expiry, **reads)
 
 
 def profile_view(declared: Declaration, view: ProfileView | OverallView) -> View[Any]:

@@ -11,7 +11,9 @@ from streamstate.profile.declaration import Declaration
 from streamstate.profile.fields import TIMESTAMP
 from streamstate.profile.measure import Measure
 
-_NUMBER_KEYS = ("long", "int", "digits")
+NUMBER_KEYS = ("long", "int", "digits")
+"""The types of keys that are numbers in an answer."""
+
 _EXAMPLE_END = 1_767_297_600_000
 
 Shape = Callable[[Any], Any]
@@ -48,7 +50,7 @@ class AnswerType:
 
     @property
     def _key(self) -> type:
-        return int if self._declared.key in _NUMBER_KEYS else str
+        return int if self._declared.key in NUMBER_KEYS else str
 
     def answer(self, key: Any, found: Found, spans: Spans) -> msgspec.Struct:
         """The answer of the values `found`."""

@@ -161,9 +161,12 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         require(part, "a part of a user's profile has the key long, and <key> in its path", "part")
         require(not self.where or self.selection, "where has comparisons, such as {type: {eq: play}}", "where")
         require(self.measures, "declare a measure, such as plays: {count: all}", "measures")
+        named: set[str] = set()
         for each in self.resolved:
             if self.everywhere:
                 self._require_slots(each)
+            if each.index:
+                self._require_index(each, named)
         require(not (self.ruled and self.everywhere), "rules are for measures of a key: <key> in the path", "rules")
         if self.history:
             duration_ms(self.history, "history")
@@ -176,6 +179,15 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         kept = not each.windows or is_number(each) or is_ranked(each)
         require(kept, f"over all keys, {each.kind} has no windows", *place)
         require(all(window.ms >= SLOT_MS for window in each.windows), "over all keys, a window has at least 5m", *place)
+
+    def _require_index(self, each: Measure, named: set[str]) -> None:
+        """The path without the key is of the index. Adds the names of its indexes to `named`."""
+        place = "measures", each.name, "index"
+        within = not self.everywhere and not self.path.endswith("/<key>")
+        require(within, "with an index, the path goes on behind <key>, such as /v1/users/<key>/habits", *place)
+        for name in each.index_names.values():
+            require(name not in named, f"two indexes are called {name}; give a measure another name", *place)
+            named.add(name)
 
     def _require_compact(self) -> None:
         require(not self.everywhere, "measures over all keys are not compact", "compact")

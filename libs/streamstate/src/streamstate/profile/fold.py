@@ -11,6 +11,8 @@ from streamstate.app import LATE, Count, Effect, FoldContext, Record
 from streamstate.keys import LONG_MAX, sortable
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.fields import TIMESTAMP
+from streamstate.profile.indexes.fold import IndexFold
+from streamstate.profile.indexes.layout import indexes_of
 from streamstate.profile.layout import EVENTS, NUMBERS, Layout, length
 from streamstate.profile.numbers import COUNT, Get, Numbers, add_number, add_scores
 from streamstate.profile.rules.fold import RuleFold
@@ -40,6 +42,8 @@ class ProfileFold:
         self._in_windows = None if None in tests else tests
         self._rules = RuleFold(declared, self._get, self._counts) if declared.rules else None
         self._slots = SlotFold(declared, self._get) if declared.everywhere and layout.windowed else None
+        indexes = indexes_of(declared)
+        self._indexes = IndexFold(indexes, self._get) if indexes else None
 
     def __reduce__(self) -> Any:
         return ProfileFold, (self._declared, self._attributes)
@@ -52,6 +56,7 @@ class ProfileFold:
         counted = [record for record in records if record.value is not None] if self._declared.where else records
         by_key = self._by_key(counted)
         layout, compact = self._layout, self._declared.packed
+        indexed: defaultdict[str, Numbers] = defaultdict(dict)
         for key, events in by_key.items():
             add: Numbers = {COUNT: len(events)}
             least: Numbers = {}
@@ -59,10 +64,13 @@ class ProfileFold:
             for number in self._numbers:
                 number(events, add, least, most)
             yield Merge(layout.of_key(NUMBERS, key), add, least, most)
+            if self._indexes:
+                self._indexes.add(str(key), events, add, records[-1].stream_time, indexed)
             for name, scores, kept in self._rankings:
                 if by := scores(events if kept is None else filter(kept, events)):
                     yield IncrementScores(layout.own(name, key), by, compact)
             yield from self._listed(key, events)
+        yield from (IncrementScores(*scored) for scored in indexed.items())
         if self._slots:
             yield from self._slots.effects(counted, records[-1].stream_time, context)
         elif layout.windowed:

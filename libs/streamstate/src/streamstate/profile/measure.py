@@ -55,7 +55,7 @@ class MeasureWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
         field `of`; with `total`, the top is by the total of that field. distinct: the number of a field's values.
         sessions: the number of periods without a longer pause.
     of: the field of a top or recent. by: one result for each value of this field. where: the events that count.
-    over: windows (`7d`) and `ever`.
+    over: windows (`7d`) and `ever`. index: whether keys are found by the value, of a count or total without `by`.
     """
 
     count: str = ""
@@ -73,6 +73,7 @@ class MeasureWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     by: str = ""
     where: dict[str, Any] = {}
     over: str | list[str] = EVER
+    index: bool = False
 
 
 class TrailingWindow(msgspec.Struct, frozen=True):
@@ -86,7 +87,7 @@ class Measure(msgspec.Struct, frozen=True):
     """A measure, resolved. `field` and the other names of fields are empty where the measure has none.
 
     n: of a top or recent. weight: the field whose total orders a top. windows: the trailing windows, longest first.
-        labels: the windows and `ever` as declared.
+        labels: the windows and `ever` as declared. index: whether keys are found by the value.
     """
 
     name: str
@@ -99,11 +100,18 @@ class Measure(msgspec.Struct, frozen=True):
     where: Condition
     windows: tuple[TrailingWindow, ...]
     labels: tuple[str, ...]
+    index: bool
 
     @property
     def ever(self) -> bool:
         """Whether the measure also counts everything."""
         return EVER in self.labels
+
+    @property
+    def index_names(self) -> Mapping[str, str]:
+        """The names of the measure's indexes, by window or `ever`."""
+        single = len(self.labels) == 1
+        return {label: self.name if single else f"{self.name}_{label}" for label in self.labels if self.index}
 
     @property
     def fields(self) -> set[str]:
@@ -130,8 +138,11 @@ def resolve(name: str, words: MeasureWords, types: Mapping[str, FieldType]) -> M
     windows = longest_first(TrailingWindow(label, duration_ms(label, *place, "over")) for label in trailing)
     gap = duration_ms(words.sessions, *place, "sessions") if words.sessions else 0
     require(not gap or EVER not in labels, "sessions need windows, such as over: 30d", *place, "over")
+    indexed = not words.index or (kind in ("count", "total") and not words.by)
+    require(indexed, "an index is of a count or total, without by", *place, "index")
     where = resolve_where(words.where, types, place)
-    return Measure(name, kind, field, words.by, weight, words.top or words.recent, gap, where, windows, labels)
+    n = words.top or words.recent
+    return Measure(name, kind, field, words.by, weight, n, gap, where, windows, labels, words.index)
 
 
 def _subject(words: MeasureWords, place: tuple[str, ...]) -> tuple[Kind, str, str]:

@@ -92,8 +92,7 @@ class MemoryStore:
         return Claim(partition, held.epoch, self._server, positions, dict(held.times), dict(held.skips), deletions)
 
     def commit(self, *commits: Commit) -> None:
-        inexact = [index for index, commit in enumerate(commits) if not self._commit(commit)]
-        if inexact:
+        if inexact := [index for index, commit in enumerate(commits) if not self._commit(commit)]:
             raise Inexact(inexact)
 
     def check(self, *commits: Commit) -> None:
@@ -110,16 +109,14 @@ class MemoryStore:
             apply(held.keys, operation)
         for step in commit.steps:
             held.positions[step.topic], held.times[step.topic] = step.next, step.time
-        for name, count in commit.counters.items():
-            held.counters[name] = held.counters.get(name, 0) + count
+        _merge(held.counters, dict(commit.counters), {}, {})
         held.incomplete = False
         return True
 
     def _fenced(self, commit: Commit) -> _Partition:
         held = self._complete(commit.claim.partition)
         stored = {step.topic: held.positions.get(step.topic) for step in commit.steps}
-        expected = {step.topic: step.expected for step in commit.steps}
-        believed = commit.claim.epoch, commit.claim.server, expected
+        believed = commit.claim.epoch, commit.claim.server, {step.topic: step.expected for step in commit.steps}
         if held.owner is None or (held.epoch, self._server, stored) != believed:
             msg = f"partition {commit.claim.partition} stands at {stored} in epoch {held.epoch} on {self._server}"
             raise Fenced(msg)
@@ -203,9 +200,12 @@ def apply(keys: dict[str, Any], operation: Operation) -> None:
         case IncrementScores(key, by):
             _merge(keys.setdefault(key, {}) if by else {}, by, {}, {})
         case UpdateIndex(key, add, remove):
-            index = keys.setdefault(key, set())
-            index.update(add)
-            index.difference_update(remove)
+            if isinstance(held := keys.setdefault(key, set()) if add else keys.get(key, set()), dict):
+                for member in remove:
+                    held.pop(member, None)
+            else:
+                held.update(add)
+                held.difference_update(remove)
         case PushRecent(key, members, keep):
             kept = sorted({**keys.get(key, {}), **members}.items(), key=timelines.by_time, reverse=True)
             keys[key] = dict(kept[:keep])
@@ -228,19 +228,17 @@ def _exact(held: _Partition, commit: Commit) -> bool:
     """Whether all numbers that the commit would make are within ±2^53. Only the changed numbers are copied."""
     made: dict[str, dict[str, int]] = {}
     deleted: set[str] = set()
-    for operation in commit.operations:
-        match operation:
+    for each in commit.operations:
+        match each:
             case Delete(key):
                 made[key] = {}
                 deleted.add(key)
             case Merge() | IncrementScores():
-                numbers = made.setdefault(operation.key, {})
-                stored = {} if operation.key in deleted else held.keys.get(operation.key, {})
-                changed = (
-                    operation.add | operation.least | operation.most if isinstance(operation, Merge) else operation.by
-                )
+                numbers = made.setdefault(each.key, {})
+                stored = {} if each.key in deleted else held.keys.get(each.key, {})
+                changed = each.add | each.least | each.most if isinstance(each, Merge) else each.by
                 numbers.update({name: stored[name] for name in changed if name in stored and name not in numbers})
-                apply(made, operation)
+                apply(made, each)
                 if any(abs(number) > MOST for number in numbers.values()):
                     return False
     return True
@@ -256,7 +254,7 @@ def answer(keys: dict[str, Any], read: Read) -> Any:
         case Field(key, name):
             return keys.get(key, {}).get(name)
         case Size(key):
-            return len(keys.get(key, {}))
+            return len(_scores(keys, key, read.within))
         case HistoryDays():
             return timelines.history(keys, read)
         case _:
@@ -265,8 +263,8 @@ def answer(keys: dict[str, Any], read: Read) -> Any:
 
 def _part(keys: dict[str, Any], read: Top | Newest | Members | Since | Between) -> Any:
     match read:
-        case Top(key, n):
-            return _best(keys.get(key, {}), n)
+        case Top(key, n, within=within):
+            return _best(_scores(keys, key, within), n)
         case Newest(key, n):
             return sorted(keys.get(key, {}).items(), key=timelines.by_time, reverse=True)[:n]
         case Members(key, start, end, n, descending):
@@ -280,6 +278,11 @@ def _part(keys: dict[str, Any], read: Top | Newest | Members | Since | Between) 
             return timelines.between(keys, read)
         case _:
             assert_never(read)
+
+
+def _scores(keys: dict[str, Any], key: str, within: tuple[int, int] | None) -> dict[str, int]:
+    scores: dict[str, int] = keys.get(key, {})
+    return {name: n for name, n in scores.items() if within[0] <= n <= within[1]} if within else scores
 
 
 def _best(scores: dict[str, int], n: int) -> list[tuple[str, int]]:

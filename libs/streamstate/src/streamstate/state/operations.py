@@ -51,7 +51,7 @@ class IncrementScores(msgspec.Struct, frozen=True, array_like=True, tag="increme
 
 
 class UpdateIndex(msgspec.Struct, frozen=True, array_like=True, tag="index"):
-    """Add members to the index `key`, ordered by bytes, and remove members."""
+    """Add members to the index `key`, ordered by bytes, and remove members; of a ranking, remove members only."""
 
     key: str
     add: list[str]
@@ -219,11 +219,13 @@ class Top(msgspec.Struct, frozen=True):
     """The first `n` of a ranking: [(member, score)], highest score first, ties by member in byte order.
 
     Of a compact ranking up to 64, or with `compact` any number, of which a larger ranking has any `n` members.
+    within: of the members with scores from the first to the second number, both inclusive; not of a compact ranking.
     """
 
     key: str
     n: int
     compact: bool = False
+    within: tuple[int, int] | None = None
 
 
 class Newest(msgspec.Struct, frozen=True):
@@ -271,10 +273,11 @@ class Between(msgspec.Struct, frozen=True):
 
 
 class Size(msgspec.Struct, frozen=True):
-    """The number of members of a ranking; of a compact ranking with `compact`."""
+    """The number of members of a ranking; of a compact ranking with `compact`. within: as of `Top`."""
 
     key: str
     compact: bool = False
+    within: tuple[int, int] | None = None
 
 
 class HistoryDays(msgspec.Struct, frozen=True):

@@ -87,16 +87,12 @@ def as_script(hash_tag: str, reads: Sequence[Read]) -> Command:
 def _command(hash_tag: str, read: Read) -> Command:
     key = f"{hash_tag}:{read.key}"
     match read:
-        case Size(compact=True):
-            return "ZRANGE", key, 0, -1, "WITHSCORES"
-        case Value() | Fields() | HistoryDays() | Size():
+        case Top() | Size():
+            return _of_ranking(hash_tag, read)
+        case Value() | Fields() | HistoryDays():
             return _OF_KEY[type(read)], key
         case Field():
             return "HGET", key, read.field
-        case Top(compact=True):
-            return "EVALSHA", READ.sha, *script_keys(hash_tag), read.key, read.n
-        case Top():
-            return "ZRANGE", key, *_ranks(read.n), "WITHSCORES"
         case Newest():
             return "ZRANGE", key, *_ranks(read.n), "REV", "WITHSCORES"
         case Members():
@@ -112,7 +108,25 @@ def _command(hash_tag: str, read: Read) -> Command:
             assert_never(read)
 
 
-_OF_KEY: Mapping[type[Read], str] = {Value: "GET", Fields: "HGETALL", HistoryDays: "HGETALL", Size: "ZCARD"}
+def _of_ranking(hash_tag: str, read: Top | Size) -> Command:
+    key = f"{hash_tag}:{read.key}"
+    match read:
+        case Size(within=(least, most)):
+            # Scores are stored negated.
+            return "ZCOUNT", key, -most, -least
+        case Top(within=(least, most)):
+            return "ZRANGE", key, -most, -least, "BYSCORE", "LIMIT", 0, max(read.n, 0), "WITHSCORES"
+        case Size(compact=True):
+            return "ZRANGE", key, 0, -1, "WITHSCORES"
+        case Size():
+            return "ZCARD", key
+        case Top(compact=True):
+            return "EVALSHA", READ.sha, *script_keys(hash_tag), read.key, read.n
+        case _:
+            return "ZRANGE", key, *_ranks(read.n), "WITHSCORES"
+
+
+_OF_KEY: Mapping[type[Read], str] = {Value: "GET", Fields: "HGETALL", HistoryDays: "HGETALL"}
 """The commands with the key as the only argument."""
 
 

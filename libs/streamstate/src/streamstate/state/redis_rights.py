@@ -43,7 +43,7 @@ AT_ONCE = ("multi", "exec")
 
 READS: tuple[Read, ...] = (
     Value(""), Fields(""), Field("", ""), Top("", 1), Newest("", 1), Members("", "", "", 1), Since("", 0, 1),
-    Between("", 0), Size(""), HistoryDays("", ""),
+    Between("", 0), Size(""), Size("", within=(0, 0)), HistoryDays("", ""),
 )  # fmt: skip
 """One read of each kind."""
 

@@ -20,6 +20,7 @@ from streamstate.errors import Misconfigured, StreamStateError
 from streamstate.keys import Marker
 from streamstate.processing.decode import Admission, decode_records
 from streamstate.profile.declaration import Declaration
+from streamstate.profile.indexes.fold import IndexExpiry
 from streamstate.state import memory, timelines
 from streamstate.state.operations import DAY_MS, AppendLines, IncrementScores, Insert, Merge, Operation, PushRecent
 from streamstate.verify import profiles, rankings
@@ -231,7 +232,7 @@ def recounted(app: App) -> Recounted:
     if others or "profile" not in fold.settings:
         return replayed(app)
     declared = Declaration.of_state(app.name, str(fold.settings["profile"]))
-    if fold.shared is no_effects:
+    if fold.shared is no_effects or isinstance(fold.shared, IndexExpiry):
         return profiles.recounted(declared)
     return Recounted(app.name, app.topics, partial(ProfileAndReplay, app, declared))
 

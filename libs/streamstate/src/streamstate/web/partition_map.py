@@ -134,7 +134,7 @@ def entries(app: App) -> list[ViewEntry]:
             view.names,
             view.part,
             view.scope,
-            Cost(OVER_ALL_COST if view.over_all_partitions else 1),
+            view.cost or Cost(OVER_ALL_COST if view.over_all_partitions else 1),
             view.version is not None,
             UNSET if view.profile is UNSET else dict(view.profile),
         )

@@ -10,7 +10,7 @@ import msgspec
 from streamstate.app import App
 from streamstate.state.operations import Read
 from streamstate.state.store import Snapshot
-from streamstate.view import Question, View
+from streamstate.view import Further, Question, View
 from streamstate.web.client.instances import DIRECT, STAND_IN, Instances, InstanceUnreachable, same_service
 from streamstate.web.consistency import Demands
 from streamstate.web.http import parameters
@@ -64,6 +64,9 @@ class Answers:
             self.state.require_ready(partition, snapshot, self.app.topics_of(view))
         values = [snapshot.values for snapshot in snapshots.values()]
         answer = question.answer(values if view.over_all_partitions else values[0])
+        while isinstance(answer, Further):
+            further = await self.state.read(answer.reads)
+            answer = answer.then({partition: snapshot.values for partition, snapshot in further.items()})
         if answer is None:
             raise unknown_key(view.name)
         return json(answer, served_by, self.state.headers_of(snapshots))

@@ -3,7 +3,7 @@
 import json
 import operator
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from functools import cached_property, partial
 from typing import Any
@@ -16,6 +16,7 @@ from streamstate.keys import CODECS
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.measure import EVER, MeasureWords
 from streamstate.verify import rankings
+from streamstate.verify.profiles.indexes import INDEX, IndexRecount
 from streamstate.verify.profiles.rules import RuleRecount
 from streamstate.verify.profiles.words import (
     Event,
@@ -47,6 +48,7 @@ class ProfileRecount(Recount):
         self._slots: defaultdict[int, list[Event]] = defaultdict(list)
         self._first_day = self._late = self._time = 0
         self._read = False
+        self._indexes = IndexRecount(declared)
         fields = declared.fields.items()
         self._kinds = {name: words if isinstance(words, str) else words.type for name, words in fields}
         self._rules = RuleRecount(declared, declared.kept_ms if declared.windows else 0) if declared.rules else None
@@ -59,6 +61,7 @@ class ProfileRecount(Recount):
         except _UNUSABLE:
             return False
         self._read = True
+        self._indexes.time = stream_time
         if self._declared.windows:
             self._time = stream_time
             self._first_day = max(0, stream_time - self._declared.kept_ms) // DAY_MS
@@ -69,9 +72,13 @@ class ProfileRecount(Recount):
         self._events[name].append(event)
         if self._rules:
             self._rules.add(name, event, stream_time, windowed=self._in_windows(event))
+        self._indexes.add(name, event, stream_time)
         if self._declared.windows:
             self._keep(name, event)
         return True
+
+    def add_erased(self, message: Message, stream_time: int) -> None:  # noqa: ARG002, only the time counts
+        self._indexes.time = stream_time
 
     def _keep(self, key: str, event: Event) -> None:
         """Add the event to its day, if a measure with a window counts it."""
@@ -101,6 +108,7 @@ class ProfileRecount(Recount):
         return {day: rows for day, rows in self._days.get(key, {}).items() if day >= self._first_day}
 
     def expected_keys(self) -> Iterable[str]:
+        yield from self._indexes.keys(self._values())
         if self._declared.everywhere and self._declared.windows and self._read:
             yield SLOTS
             yield from (key for day in self._slots if self._slots_of(key := f"{SLOTS}:{day}"))
@@ -120,6 +128,8 @@ class ProfileRecount(Recount):
 
     def wrong(self, key: str, stored: Stored | None) -> str | None:
         kind, _, of = key.partition(":")
+        if kind == INDEX:
+            return unequal(self._indexes.keys(self._values()).get(key), stored)
         if kind == SLOTS:
             return unequal(self._slots_of(key) or None, stored)
         if key == "events":
@@ -136,6 +146,12 @@ class ProfileRecount(Recount):
                 return unequal(self._rankings(name, of).get(key), stored)
             return self._wrong_list(name, events, stored)
         return unequal(None, stored)
+
+    def _values(self) -> Iterator[tuple[str, Mapping[str, int]]]:
+        """The numbers without a window of all keys, by measure."""
+        measures = self._indexes.ever
+        for key, events in self._events.items():
+            yield key, dict.fromkeys(measures, 0) | self._added(measures, events)
 
     def _name(self, kind: str, key: str) -> str:
         return kind if self._declared.everywhere else f"{kind}:{key}"

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
+from functools import cache
 from typing import TypeVar
 
 import msgspec
@@ -24,13 +25,22 @@ def parse(kind: type[Q], query: Iterable[tuple[str, str]]) -> Q:
     repeated parameter.
     """
     given = [(name, text) for name, text in query if name in kind.__struct_encode_fields__]
-    for name, times in Counter(name for name, _ in given).items():
+    lists = _lists(kind)
+    for name, times in Counter(name for name, _ in given if name not in lists).items():
         if times > 1:
             raise bad_parameter(f"{name} is given {times} times; give it once")
+    repeated = {name: [text for each, text in given if each == name] for name in lists}
     try:
-        return parameters(kind, dict(given))
+        return parameters(kind, {**dict(given), **repeated})
     except BadParameter as error:
         raise bad_parameter(f"{error}; see /openapi.json for the limits") from error
+
+
+@cache
+def _lists(kind: type[msgspec.Struct]) -> frozenset[str]:
+    """The parameters that may be repeated."""
+    fields = msgspec.structs.fields(kind)
+    return frozenset(field.encode_name for field in fields if isinstance(field.default, tuple))
 
 
 def require_known(query: Iterable[tuple[str, str]], known: Collection[str]) -> None:

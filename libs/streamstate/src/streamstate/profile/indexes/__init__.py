@@ -1,0 +1,1 @@
+"""Indexes of measures: keys found by a value."""

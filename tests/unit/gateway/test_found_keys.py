@@ -1,0 +1,116 @@
+"""Users found by a value, at the gateway before two instances: pages while events arrive, bad parameters, rights."""
+
+import time
+from typing import Any
+
+import pytest
+from werkzeug.test import Client
+
+from streamstate.keys import LONG, partition_of
+from streamstate.profile import profile_app
+from streamstate.profile.file import parse
+from streamstate.testing import Driver
+from tests.serving import Loop, Serve
+from tests.unit.gateway.deployment import PARTITIONS, Services
+from tests.unit.gateway.guarding import ADMIN, EXPLORE, MAY, READ, Guarded
+
+APP = profile_app(
+    parse("""
+name: habits
+topic: visits
+key: long
+path: /v1/users/<key>/habits
+part: true
+measures: {visits: {count: all, over: [7d, ever], index: true}}
+""")
+)
+FIND, COUNT = "/v1/users/habits/find", "/v1/users/habits/count"
+USERS = range(200)
+
+
+class Visits:
+    """Visits of users in the state of `services`."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._offsets = [0] * PARTITIONS
+        services.start(APP, 2)
+
+    def feed(self, visits: dict[int, int], days_ago: int = 0) -> None:
+        """So many visits of each user."""
+        driver = Driver(APP, self._services.stores[APP.name], PARTITIONS)
+        at = int(time.time() * 1000) - days_ago * 86_400_000
+        for user, number in visits.items():
+            partition = partition_of(LONG.encode(user), PARTITIONS)
+            offset = self._offsets[partition]
+            driver.feed(partition, {"visits": [(offset + n, at, LONG.encode(user), b"{}") for n in range(number)]})
+            self._offsets[partition] += number
+        self._services.share_out(APP.name)
+
+
+@pytest.fixture
+def services(serve: Serve, loop: Loop) -> Services:
+    return Services(serve, loop)
+
+
+def get(client: Client, path: str, expected: int = 200) -> Any:
+    response = client.get(path)
+    assert response.status_code == expected, response.get_data(as_text=True)
+    return response.get_json(force=True)
+
+
+def test_each_user_is_in_one_page_while_events_arrive(services: Services) -> None:
+    visits = Visits(services)
+    visits.feed({user: 1 + user % 3 for user in USERS}, days_ago=8)
+    visits.feed(dict.fromkeys(USERS, 1))
+    client = services.gateway()
+    assert get(client, f"{COUNT}?where=visits_ever.ge.3") == {
+        "count": sum(user % 3 >= 1 for user in USERS),
+        "exact": True,
+    }
+    assert get(client, f"{COUNT}?where=visits_7d.ge.2&where=visits_ever.ge.3")["count"] == 0
+    found: list[int] = []
+    cursor: str | None = ""
+    fed = 0
+    while cursor is not None:
+        page = get(client, f"{FIND}?where=visits_7d.ge.1&where=visits_ever.ge.3&limit=30&cursor={cursor}")
+        found += page["keys"]
+        cursor = page["cursor"]
+        visits.feed({user: 1 for user in USERS if user % 20 == fed})
+        fed += 1
+    assert fed > 4
+    assert len(found) == len({*found})
+    assert {user for user in USERS if user % 3} <= {*found}
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("", "where: give a comparison, such as where=visits_7d.ge.100"),
+        ("where=visits.ge.1", "where: there is no index visits; did you mean visits_7d?"),
+        ("where=visits_7d.le.1", "where: visits_7d is over a window"),
+        ("where=visits_ever.ge.%00", "where: visits_ever is compared with a whole number"),
+        ("where=visits_ever.ge.1&limit=0", "limit: "),
+        ("where=visits_ever.ge.1&limit=1001", "limit: "),
+        ("where=visits_ever.ge.1&limit=1&limit=2", "limit is given 2 times; give it once"),
+        ("where=visits_ever.ge.1&cursor=eHg", "cursor: this is no cursor"),
+        ("where=visits_ever.ge.1&at=-1", "at: "),
+        ("where=visits_7d.ge.1&at=1", "at: the earliest moment is "),
+        ("&".join(["where=visits_ever.ge.1"] * 9), "where: "),
+    ],
+)
+def test_a_bad_parameter_is_named(services: Services, query: str, reason: str) -> None:
+    Visits(services).feed({1: 1})
+    problem = get(services.gateway(), f"{FIND}?{query}", 400)
+    assert problem["detail"].startswith(reason)
+
+
+def test_the_answers_need_the_scope_explore(guarded: Guarded) -> None:
+    Visits(guarded.deployment).feed({1: 1})
+    client = guarded.deployment.gateway()
+    for scope in MAY:
+        for path in (FIND, COUNT):
+            response = client.get(
+                f"{path}?where=visits_ever.ge.1", headers={"Authorization": f"Bearer {guarded.keys[scope]}"}
+            )
+            assert response.status_code == {READ: 403, EXPLORE: 200, ADMIN: 200}[scope]

@@ -20,6 +20,7 @@ from devkit.class_archive import ARCHIVE, shared_classes
 from devkit.local_cluster import LocalCluster, variables
 from streamstate import bootstrap
 from streamstate.deployment.scratch import scratch
+from streamstate.kafka import presence
 from streamstate.settings import StreamSettings
 from streamstate.spark import query, status
 from streamstate.spark.process import session
@@ -128,7 +129,7 @@ class _Streams:
 
 
 def main() -> None:
-    status.MEMBERS_S = query.REFUSED_PAUSE_S = LOOK_S
+    presence.MEMBERS_S = query.REFUSED_PAUSE_S = LOOK_S
     with scratch(Path(gettempdir(), f"streamstate-{os.getuid()}")) as files:
         settings = bootstrap.configure(StreamSettings)
         spark = {**settings.spark, "spark.local.dir": str(files)}

@@ -4,9 +4,12 @@ import time
 from collections import Counter
 from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 from random import Random
 
+from devkit.child_process import LOCALHOST, free_port
 from devkit.local_cluster import LocalCluster
+from devkit.redis_server import Redis
 from services.events import LISTENING_EVENTS
 from services.names.model import ENRICHED
 from streamstate.kafka.consumer_group import Held, Membership
@@ -35,18 +38,27 @@ def test_a_topic_that_is_to_be_written_and_is_missing_is_named_before_a_record_n
     deployment.folded(100)
 
 
-def test_instances_that_keep_the_state_in_two_places_are_refused(deployment: Deployment) -> None:
-    """Each would answer from a part, and call itself ready."""
+def test_another_environment_in_the_consumer_group_is_refused_before_it_takes_partitions(
+    deployment: Deployment, releases: Releases, tmp_path: Path
+) -> None:
+    """Each would count a part of the records, and of two instances with one name, each would end the other."""
     stream = deployment.build()
-    elsewhere = f"redis://127.0.0.1:{deployment.cluster.redis.port}/9"
-    with connect(elsewhere, 5.0) as client:
-        try:
-            other = deployment.stream(INSTANCE="stream-1", REDIS=elsewhere)
-            other.refused("stream-0 of the same consumer group does not write to this Redis", "STREAMSTATE_REDIS")
-            stream.refused("stream-1 of the same consumer group does not write to this Redis")
-            assert "stream-1 of the same" in str(deployment.command("status")["faults"])
-        finally:
-            client.flushdb()
+    server = Redis(tmp_path / "staging", free_port())
+    server.start()
+    staging = Deployment(deployment.cluster, deployment.name, server.url, releases.make)
+    try:
+        for number, instance in enumerate(("stream-1", "stream-0")):
+            other = staging.stream(INSTANCE=instance)
+            other.refused(f"stream-0 ({LOCALHOST}) of the same consumer group does not write", staging.redis, "GROUP")
+            deployment.send(10)
+            deployment.folded(110 + 10 * number)
+            other.stop()
+        assert stream.get("/readyz").status == 200
+        assert f"stream-0 ({LOCALHOST}) of the same" in str(staging.command("status")["faults"])
+        assert staging.position() == 0
+    finally:
+        staging.close()
+        server.stop()
 
 
 # Ownership of partitions when there are more instances than partitions.

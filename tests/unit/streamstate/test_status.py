@@ -1,7 +1,8 @@
 """The status of a stream, the output of `streamstate status`, and differences shown by verify."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,10 +11,14 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from werkzeug.test import Client
 
 from streamstate.deployment.spans import Spans
-from streamstate.kafka.admin import Topics
+from streamstate.errors import Misconfigured
+from streamstate.kafka import presence as presence_module
+from streamstate.kafka.admin import Member, Topics
 from streamstate.kafka.history import TopicHistory
+from streamstate.kafka.presence import Presence
 from streamstate.spark.run import reason
 from streamstate.spark.status import STILL_S, Status, application
+from streamstate.state.redis import RedisStore
 from streamstate.state.store import TopicPartition
 from tests.collector import Collector, collecting
 from tests.serving import sample
@@ -145,6 +150,68 @@ def test_a_query_that_fails_again_and_again_is_not_ready_while_it_runs(status: S
     assert answer.get_json()["reasons"] == {"metrics": "the query failed 3 times in a row: Kafka is away"}
     status.finished(0)
     assert client.get("/readyz").status_code == 200
+
+
+# A consumer group with members of another environment.
+
+
+class Group(Ends):
+    """A group of these members."""
+
+    def __init__(self) -> None:
+        self.present: dict[str, Member] = {}
+
+    def members(self, group: str) -> dict[str, Member]:  # noqa: ARG002
+        return self.present
+
+
+class Reports(RedisStore):
+    """The reports in a Redis."""
+
+    def __init__(self) -> None:
+        self.found: set[str] = set()
+
+    def report_trouble(self, instance: str, text: str, valid_ms: int) -> None:  # noqa: ARG002
+        self.found.add(instance)
+
+    def troubles(self, statuses: Mapping[str, str]) -> dict[str, str | None]:
+        return {instance: "" if status in self.found else None for instance, status in statuses.items()}
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    now = [1_000.0]
+    monkeypatch.setattr(presence_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    return lambda seconds: now.__setitem__(0, now[0] + seconds)
+
+
+def test_an_instance_does_not_take_the_group_of_another_environment_while_it_restarts(
+    clock: Callable[[float], None],
+) -> None:
+    group, reports = Group(), Reports()
+    presence = Presence(reports, "redis://ours", group, "shop", "shop-0:us", "127.0.0.1:1", 6_000, str)
+    presence.may_join()
+    group.present = {"shop-0": Member(frozenset({0}), "shop-0:them", "10.0.0.7")}
+    for _ in range(2):
+        with pytest.raises(Misconfigured, match=r"shop-0 \(10.0.0.7\) of the same .* group shop .*_GROUP"):
+            presence.may_join()
+        clock(20)
+    group.present = {}
+    with pytest.raises(Misconfigured, match="then start this instance again"):
+        presence.may_join()
+    reports.found.add("shop-0:them")
+    presence.may_join()
+
+
+def test_a_killed_member_of_an_emptied_redis_is_waited_for(clock: Callable[[float], None]) -> None:
+    group, reports = Group(), Reports()
+    group.present = {"shop-1": Member(frozenset({0}), "shop-1:killed"), "shop-2": Member(frozenset(), "")}
+    presence = Presence(reports, "redis://ours", group, "shop", "shop-0:us", "127.0.0.1:1", 6_000, str)
+    with pytest.raises(Misconfigured, match="shop-1"):
+        presence.may_join()
+    clock(6)
+    group.present.pop("shop-1")
+    presence.may_join()
 
 
 WORKER = """Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, most recent failure:

@@ -18,7 +18,7 @@ from streamstate.cli.output import AsJson, Exit
 from streamstate.cli.report import DEAD_LETTERS, Seen, ServiceReport, report
 from streamstate.cli.services import Deployment, Services, configured, deployments
 from streamstate.errors import Misconfigured
-from streamstate.kafka.admin import Member, Topics
+from streamstate.kafka.admin import Member, Topics, statuses
 from streamstate.kafka.reading import open_since
 from streamstate.settings import StreamSettings, load
 from streamstate.state.redis import RedisStore, elsewhere
@@ -104,10 +104,11 @@ def _held_back(of: Deployment, stable: Offsets, ends: Offsets) -> Iterator[str]:
 
 def _told(deployment: Deployment, members: Mapping[str, Member]) -> Iterator[str]:
     """The reasons of streams that do not fold, and the streams that use another Redis."""
-    troubles = deployment.store.troubles(instance for instance, member in members.items() if member.reports)
+    troubles = deployment.store.troubles(statuses(members))
     yield from (f"{instance} does not fold: {text}" for instance, text in troubles.items() if text)
     if others := [instance for instance, text in troubles.items() if text is None]:
-        yield elsewhere(others)
+        at = [f"{instance} ({members[instance].host})" for instance in others]
+        yield elsewhere(at, deployment.app.group, deployment.settings.redis)
 
 
 def _missing(topics: Topics, outputs: Sequence[str]) -> list[str]:

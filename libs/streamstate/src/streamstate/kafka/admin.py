@@ -20,6 +20,7 @@ from confluent_kafka.admin import (
     ConfigEntry,
     ConfigResource,
     ListOffsetsResultInfo,
+    MemberDescription,
     OffsetSpec,
     TopicDescription,
 )
@@ -68,14 +69,34 @@ class AdminConnection:
 
 
 REPORTING = "streamstate"
-"""The client id of group members that report their status in Redis; members of earlier releases do not."""
+"""The client id of group members of earlier releases that report their status in Redis. Since then, a colon and the
+random name of the process follow: two environments may have instances of the same name."""
 
 
 class Member(NamedTuple):
-    """An instance in a consumer group: its assigned partitions, and whether it reports its status in Redis."""
+    """An instance in a consumer group: its assigned partitions.
+
+    status: the name of its status in Redis; empty for a client that reports none. host: its address, as seen by Kafka.
+    """
 
     partitions: frozenset[int]
-    reports: bool = True
+    status: str = ""
+    host: str = ""
+
+
+def client_id(process: str) -> str:
+    """The client id of a group's member whose process has this random name."""
+    return f"{REPORTING}:{process}"
+
+
+def status_name(instance: str, process: str) -> str:
+    """The name of the status in Redis of an instance's process."""
+    return f"{instance}:{process}" if process else instance
+
+
+def statuses(members: Mapping[str, Member]) -> dict[str, str]:
+    """The names of statuses in Redis, by instance, of the members that report any."""
+    return {instance: member.status for instance, member in members.items() if member.status}
 
 
 class Topics:
@@ -220,12 +241,7 @@ class Topics:
             if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
                 raise
             members = []
-        return {
-            m.group_instance_id: Member(
-                frozenset(at.partition for at in m.assignment.topic_partitions), m.client_id == REPORTING
-            )
-            for m in members
-        }
+        return {m.group_instance_id: _member(m) for m in members}
 
     def delete_group(self, group: str) -> None:
         """Delete a consumer group without members, if it exists."""
@@ -247,6 +263,12 @@ class Topics:
             return {}
         answers = self._connection.admin().list_offsets(specs, isolation_level=isolation, request_timeout=TIMEOUT_S)
         return {(at.topic, at.partition): answer.result() for at, answer in answers.items()}
+
+def _member(of: MemberDescription) -> Member:
+    name, _, process = of.client_id.partition(":")
+    status = status_name(str(of.group_instance_id), process) if name == REPORTING else ""
+    return Member(frozenset(at.partition for at in of.assignment.topic_partitions), status, of.host.lstrip("/"))
+
 
 
 def _offsets(listed: Mapping[tuple[str, int], ListOffsetsResultInfo]) -> dict[tuple[str, int], int]:

@@ -62,7 +62,9 @@ class Membership:
         session_timeout_ms: int,
         changed: Callable[[Held], None],
         security: Security = OPEN,
+        client_id: str = REPORTING,
     ) -> None:
+        self._client_id = client_id
         self._connection = AdminConnection(bootstrap, security)
         self._group = group
         self._instance = instance
@@ -111,7 +113,7 @@ class Membership:
         consumer = Consumer(
             {
                 **self._connection.properties,
-                "client.id": REPORTING,
+                "client.id": self._client_id,
                 "group.id": self._group,
                 "group.instance.id": self._instance,
                 "group.protocol": "classic",

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from secrets import token_hex
 from tempfile import TemporaryDirectory
 
 import structlog
@@ -22,17 +22,19 @@ from streamstate.deployment.background import keep_running
 from streamstate.erasure.stream import Erasure
 from streamstate.errors import FencedInstance, IncompleteCommit, Misconfigured, StreamStateError, TooManyDeadLetters
 from streamstate.formats.applied import registered
+from streamstate.kafka.admin import client_id, status_name
 from streamstate.kafka.claims import Claims
 from streamstate.kafka.consumer_group import Membership, Partitions
 from streamstate.kafka.dlq.topic import Refusals
 from streamstate.kafka.held_up import HeldUp
+from streamstate.kafka.presence import REPORT_S, Presence
 from streamstate.kafka.totals import Publisher
 from streamstate.processing.fitness import needed, passed, require_copartitioned
 from streamstate.processing.limits import TimestampLimit
 from streamstate.settings import StreamSettings
 from streamstate.spark.backlog.folding import Backlog
 from streamstate.spark.run import Hosted, Run, reason
-from streamstate.spark.status import REPORT_S, Presence, Status
+from streamstate.spark.status import Status
 from streamstate.spark.task import FoldTask
 from streamstate.state.store import Origin, Snapshot, whole
 
@@ -73,17 +75,29 @@ class Stream:
         deletions = bootstrap.deletions(settings, self._topics)
         self._erasure = Erasure(app, self._store, deletions, settings.users_expire_ms)
         self.status = Status(app.name, self._history, tracing.spans(f"{app.name}-stream"))
-        self._presence = Presence(self._store, self._topics, app.group, hosted.instance, hosted.advertise, session_ms)
+        process = token_hex(4)
+        self._presence = Presence(
+            self._store,
+            settings.redis,
+            self._topics,
+            app.group,
+            status_name(hosted.instance, process),
+            hosted.advertise,
+            session_ms,
+            lambda: self.status.trouble,
+        )
         self._log = log.bind(service=app.name, instance=hosted.instance)
         callbacks = self._turn, self._snapshots, self._pass_gaps
         self._backlog = Backlog(spark, self._history, settings, tasks, *callbacks, self._log)
         self._joined = False
-        self._membership = Membership(kafka, app.group, hosted.instance, session_ms, self._partitions.update, security)
+        self._membership = Membership(
+            kafka, app.group, hosted.instance, session_ms, self._partitions.update, security, client_id(process)
+        )
 
     def run(self) -> None:
         """Run until the process stops: after a failure or a refusal, start again from the state."""
         keep_running("deletions", self._erasure.find_due, PAUSE_S, stopping=self._stopping)
-        keep_running("presence", partial(self._presence.update, self.status), REPORT_S, stopping=self._stopping)
+        keep_running("presence", self._presence.update, REPORT_S, stopping=self._stopping)
         while not self._stopping.is_set():
             self.status.turn()
             self._membership.require()
@@ -156,6 +170,8 @@ class Stream:
         """The partitions assigned by the consumer group; the first call joins the group with the widest topic."""
         widest = max(origins, key=lambda topic: origins[topic].partitions)
         if not self._joined:
+            if not self._presence.may_join():
+                return frozenset()
             self._membership.start(widest)
             self._joined = True
         # As a member of the group, a stream without its output topics is visible.
@@ -177,7 +193,7 @@ class Stream:
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self._app.name)
         self.status.started("; ".join(run.left_out.values()))
         # Before the state moves: a reader of the new state reads no earlier refusal.
-        self._presence.report(self.status)
+        self._presence.report()
         if ended := self._backlog.fold(run):
             return ended
         parent = self._settings.checkpoints

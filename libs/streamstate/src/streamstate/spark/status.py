@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -11,14 +10,10 @@ from confluent_kafka import KafkaException
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 from pyspark.sql.streaming.query import StreamingQuery
-from redis.exceptions import RedisError
 
 from streamstate.deployment import metrics
 from streamstate.deployment.metrics import Application, Definition, Fault
-from streamstate.errors import Misconfigured
-from streamstate.kafka.admin import Topics
 from streamstate.kafka.history import TopicHistory
-from streamstate.state.redis import RedisStore, elsewhere
 from streamstate.state.store import TopicPartition
 
 if TYPE_CHECKING:
@@ -31,15 +26,6 @@ STILL_S = 60.0
 
 MOST_IN_A_ROW = 3
 """Failures without a finished batch in between after which a query is not ready."""
-
-REPORT_S = 2.0
-"""Seconds between an instance's status reports to Redis."""
-
-MEMBERS_S = 10.0
-"""Seconds between two checks of the group's members."""
-
-MISSING_CHECKS = 3
-"""Checks in a row without a member's report: a member may have just started, or Redis be just back."""
 
 BATCHES = Definition("streamstate_stream_batches_total", ("service",), "finished micro-batches")
 COMMITTED = Definition("streamstate_stream_committed_total", ("service",), "committed offsets")
@@ -163,47 +149,6 @@ class Status:
     def stuck(self, now: float) -> bool:
         """Whether the last turn of the loop is too long ago; `now` is on the monotonic clock, in seconds."""
         return now - self.turned > STILL_S
-
-
-class Presence:
-    """An instance among the members of its stream's group. `update` is called in a thread of its own."""
-
-    def __init__(
-        self, store: RedisStore, topics: Topics, group: str, instance: str, address: str, session_timeout_ms: int
-    ) -> None:
-        """address: of its API. session_timeout_ms: how long the group keeps the partitions of a silent instance."""
-        self._address = address
-        self._store = store
-        self._topics = topics
-        self._group = group
-        self._instance = instance
-        self._valid_ms = session_timeout_ms + round(MEMBERS_S * 1_000)
-        self._checked_at = time.monotonic()
-        self._missing: Mapping[str, int] = {}
-
-    def report(self, status: Status) -> None:
-        """Store the trouble of `status` in Redis, unless Redis is away."""
-        with suppress(RedisError):
-            self._store.report_trouble(self._instance, status.trouble, self._valid_ms)
-            if status.trouble:
-                self._store.report_trouble(self._address, status.trouble, round(3 * REPORT_S * 1_000))
-
-    def update(self, status: Status) -> None:
-        """Report `status`, and periodically check the group for members without a report in this Redis."""
-        self.report(status)
-        # Other calls report a server that does not answer.
-        with suppress(KafkaException, RedisError):
-            if time.monotonic() >= self._checked_at + MEMBERS_S:
-                self._checked_at = time.monotonic()
-                members = self._topics.members(self._group)
-                troubles = self._store.troubles(instance for instance, member in members.items() if member.reports)
-                silent = (member for member, trouble in troubles.items() if trouble is None)
-                self._missing = {member: self._missing.get(member, 0) + 1 for member in silent}
-
-    def require_one_redis(self) -> None:
-        """Raise `Misconfigured` when members of the group use another Redis: each would have a part of the state."""
-        if missing := [instance for instance, checks in self._missing.items() if checks >= MISSING_CHECKS]:
-            raise Misconfigured(elsewhere(missing))
 
 
 class StatusCollector(Collector):

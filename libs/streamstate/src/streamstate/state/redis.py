@@ -69,12 +69,14 @@ SCRIPTS = (READ, _SERVER, _CLAIM, _COMMIT, _SKIP, _MEND)
 """All scripts of a service's store."""
 
 
-def elsewhere(instances: Collection[str]) -> str:
-    """The error for instances of a consumer group without a status in this Redis."""
+def elsewhere(instances: Collection[str], group: str, redis: str) -> str:
+    """The error for instances of the consumer group `group` without a status in this Redis, at the URL `redis`."""
     verb = "does" if len(instances) == 1 else "do"
     return (
-        f"{', '.join(sorted(instances))} of the same consumer group {verb} not write to this Redis: "
-        "give all instances the same STREAMSTATE_REDIS, or find in the log of Redis why it refuses writes"
+        f"{', '.join(sorted(instances))} of the same consumer group {verb} not write to this Redis ({redis}), and the "
+        f"group {group} would split the partitions between two states: give all instances of a deployment the same "
+        "STREAMSTATE_REDIS, and another environment at this Kafka a STREAMSTATE_GROUP of its own, then start this "
+        "instance again; or find in the log of Redis why it refuses writes"
     )
 
 
@@ -158,13 +160,16 @@ class RedisStore:
     def report_trouble(self, instance: str, text: str, valid_ms: int) -> None:
         """Store, for `valid_ms` milliseconds, that the stream `instance` uses this Redis, and why it does not fold.
 
-        `instance` is its name, or the address of its API, which answers from the state meanwhile.
+        `instance` is the name of its status, or the address of its API, which answers from the state meanwhile.
         """
         self._client.set(trouble_key(self._app, instance), text, px=valid_ms)
 
-    def troubles(self, instances: Iterable[str]) -> dict[str, str | None]:
-        """The stored reason of each of `instances`, empty without trouble; None for an instance without a report."""
-        found: dict[str, Any] = {each: self._client.get(trouble_key(self._app, each)) for each in instances}
+    def troubles(self, statuses: Mapping[str, str]) -> dict[str, str | None]:
+        """The stored reason of each instance, empty without trouble; None for an instance without a report.
+
+        statuses: the names of the reports, by instance.
+        """
+        found: dict[str, Any] = {each: self._client.get(trouble_key(self._app, at)) for each, at in statuses.items()}
         return {instance: None if text is None else text.decode() for instance, text in found.items()}
 
     def _run(self, script: Script, calls: Sequence[_Call]) -> list[Any]:

@@ -55,7 +55,7 @@ def tag(app: str, partition: int) -> str:
 
 
 def trouble_key(app: str, instance: str) -> str:
-    """The key of a stream's trouble, by its instance or its API's address; in no partition."""
+    """The key of a stream's trouble, by the name of its status or its API's address; in no partition."""
     return f"{{{app}:instances}}:{instance}"
 
 

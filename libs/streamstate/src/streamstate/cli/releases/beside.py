@@ -14,7 +14,7 @@ from streamstate.cli.status import readable
 from streamstate.cli.users.gateway import gateway
 from streamstate.cli.users.partitions import SYSTEM
 from streamstate.errors import Declined
-from streamstate.kafka.admin import Member
+from streamstate.kafka.admin import Member, statuses
 from streamstate.processing.decode import reasons
 from streamstate.releases.contract import broken
 from streamstate.releases.record import Releases
@@ -139,7 +139,7 @@ def look(of: Deployment, name: str) -> Side:
     ends = of.topics.ends(places(of))
     snapshots, faults = readable(release.store, name, sorted({partition for _, partition in ends}))
     members = of.topics.members(release.app.group)
-    troubles = release.store.troubles(instance for instance, member in members.items() if member.reports)
+    troubles = release.store.troubles(statuses(members))
     faults += [f"{instance} does not fold: {text}" for instance, text in troubles.items() if text]
     if not members:
         faults.append(f"no stream runs in the consumer group {release.app.group}; start it, or drop the release")

@@ -1,0 +1,133 @@
+"""The presence of an instance among the members of its stream's group: all of them use one Redis."""
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException
+from redis.exceptions import RedisError
+
+from streamstate.errors import Misconfigured
+from streamstate.kafka.admin import Member, Topics, statuses
+from streamstate.state.redis import RedisStore, elsewhere
+
+REPORT_S = 2.0
+"""Seconds between an instance's status reports to Redis."""
+
+MEMBERS_S = 10.0
+"""Seconds between two checks of the group's members."""
+
+MISSING_CHECKS = 3
+"""Checks in a row without a member's report: a member may have just started, or Redis be just back."""
+
+_NO_COORDINATOR = {
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+}
+"""Errors of a group without a coordinator yet, such as the first group of a new Kafka."""
+
+SESSIONS = 3
+"""A member that the group keeps for as many sessions is alive."""
+
+
+class Stranger(NamedTuple):
+    """A member of the group without a status in this Redis: the times (monotonic seconds) of first and last sight."""
+
+    named: str
+    since: float
+    seen: float
+
+
+@dataclass
+class Presence:
+    """An instance among the members of its stream's group. `update` is called in a thread of its own.
+
+    name: of its status in Redis, at the URL `redis`. address: of its API. trouble: why it does not fold, empty when it
+        does.
+    session_ms: how long the group keeps the partitions of a silent instance.
+    """
+
+    store: RedisStore
+    redis: str
+    topics: Topics
+    group: str
+    name: str
+    address: str
+    session_ms: int
+    trouble: Callable[[], str]
+    _checked_at: float = field(default_factory=time.monotonic)
+    _missing: Mapping[str, int] = field(default_factory=dict)
+    _strangers: Mapping[str, Stranger] = field(default_factory=dict)
+
+    def report(self) -> None:
+        """Store the trouble in Redis, unless Redis is away."""
+        with suppress(RedisError):
+            trouble = self._report()
+            if trouble:
+                self.store.report_trouble(self.address, trouble, round(3 * REPORT_S * 1_000))
+
+    def _report(self) -> str:
+        trouble = self.trouble()
+        self.store.report_trouble(self.name, trouble, self.session_ms + round(MEMBERS_S * 1_000))
+        return trouble
+
+    def update(self) -> None:
+        """Report the trouble, and periodically check the group for members without a report in this Redis."""
+        self.report()
+        # Other calls report a server that does not answer.
+        with suppress(KafkaException, RedisError):
+            if time.monotonic() >= self._checked_at + MEMBERS_S:
+                self._checked_at = time.monotonic()
+                silent = (_named(*each) for each in self._silent().items())
+                self._missing = {member: self._missing.get(member, 0) + 1 for member in silent}
+
+    def require_one_redis(self) -> None:
+        """Raise `Misconfigured` when members of the group use another Redis: each would have a part of the state."""
+        self._refuse([member for member, checks in self._missing.items() if checks >= MISSING_CHECKS])
+
+    def may_join(self) -> bool:
+        """Whether Kafka knows the members of the group, which this instance has not joined yet.
+
+        Raises `Misconfigured` when the group is the group of another environment, whose instances go on undisturbed.
+        Refused by living members, this instance does not take their partitions while they are stopped: only a start of
+        the process asks again. Raises `RedisError` where no member could report.
+        """
+        self._report()
+        now = time.monotonic()
+        try:
+            silent = self._silent()
+        except KafkaException as error:
+            if error.args[0].code() not in _NO_COORDINATOR:
+                raise
+            return False
+        for instance, member in silent.items():
+            known = self._strangers.get(member.status)
+            seen = Stranger(_named(instance, member), known.since if known else now, now)
+            self._strangers = {**self._strangers, member.status: seen}
+        # A killed member of this Redis is in the group until its session ends.
+        living_s = SESSIONS * self.session_ms / 1_000
+        found = self.store.troubles({status: status for status in self._strangers})
+        self._strangers = {
+            status: each
+            for status, each in self._strangers.items()
+            if found[status] is None and (each.seen == now or each.seen - each.since > living_s)
+        }
+        self._refuse([each.named for each in self._strangers.values()])
+        return True
+
+    def _silent(self) -> dict[str, Member]:
+        """The members of the group without a status in this Redis, by instance."""
+        members = self.topics.members(self.group)
+        troubles = self.store.troubles(statuses(members))
+        return {instance: members[instance] for instance, trouble in troubles.items() if trouble is None}
+
+    def _refuse(self, members: Collection[str]) -> None:
+        if members:
+            raise Misconfigured(elsewhere(members, self.group, self.redis))
+
+
+def _named(instance: str, member: Member) -> str:
+    return f"{instance} ({member.host})"

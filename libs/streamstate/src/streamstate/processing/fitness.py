@@ -119,7 +119,10 @@ def require_same_topics(states: Collection[Origins], now: Origins) -> None:
     """Raise `Misconfigured` when one of `states` was built from topics other than `now`."""
     for topic, built_from in _each(states):
         if topic in now and built_from.id != now[topic].id:
-            msg = f"{topic} was deleted and made anew, and the state is of the old one's records; {REBUILD}"
+            msg = (
+                f"{topic} was deleted and made anew, and the state is of the old one's records; {REBUILD}. Or "
+                "STREAMSTATE_KAFKA names another Kafka than the state's: correct it, and change nothing else"
+            )
             raise Misconfigured(msg)
     require_same_widths(states, {topic: origin.partitions for topic, origin in now.items()})
 

@@ -51,6 +51,8 @@ def test_every_value_is_described_and_no_other_is_taken(chart: str) -> None:
         ({"replicas": 0}, "replicas"),
         ({"kafka.security": "TLS"}, "security"),
         ({"kafka.security": "SASL_SSL"}, "kafka.username is needed for SASL"),
+        ({"kafka": {"security": "SASL_SSL", "mechanism": "AWS_MSK_IAM"}}, "kafka.region is needed for AWS_MSK_IAM"),
+        ({"kafka.properties": {"client.rack": ["a"]}}, "client.rack"),
         ({"redis.url": "redis.company:6379"}, "url"),
         ({"settings.DEADLINE_MS": 5}, "DEADLINE_MS"),
         ({"settings.DEADLINE_MS": "soon"}, "DEADLINE_MS"),
@@ -84,6 +86,32 @@ def test_a_setting_reaches_the_process_as_it_was_given(tmp_path: Path) -> None:
     assert given["STREAMSTATE_WINDOW"] == "2000000"
     assert given["STREAMSTATE_REDIS_TIMEOUT_S"] == "0.5"
     assert json.loads(given["STREAMSTATE_SPARK"]) == {"spark.ui.enabled": "true"}
+
+
+def test_kafka_by_credentials_of_aws_and_with_further_properties(tmp_path: Path) -> None:
+    (values := tmp_path / "values.yaml").write_text(
+        """
+        kafka:
+          bootstrap: b-1.profiles.kafka.eu-central-1.amazonaws.com:9098
+          security: SASL_SSL
+          mechanism: AWS_MSK_IAM
+          region: eu-central-1
+          properties: {client.rack: euc1-az1, fetch.max.bytes: 104857600}
+          sourceProperties: {client.rack: euc1-az1}
+        networkPolicy: {enabled: true}
+        """
+    )
+    objects = render("metrics", values)
+    for container in ("stream", "api"):
+        given = environment(objects, container)
+        assert given["STREAMSTATE_KAFKA_REGION"] == "eu-central-1"
+        assert json.loads(given["STREAMSTATE_KAFKA_PROPERTIES"]) == {
+            "client.rack": "euc1-az1", "fetch.max.bytes": 104857600
+        }  # fmt: skip
+        assert json.loads(given["STREAMSTATE_KAFKA_SOURCE_PROPERTIES"]) == {"client.rack": "euc1-az1"}
+        assert not {"STREAMSTATE_KAFKA_USERNAME", "STREAMSTATE_KAFKA_PASSWORD"} & given.keys()
+    [policy] = of_kind(objects, "NetworkPolicy")
+    assert "443" in json.dumps(policy["spec"]["egress"])
 
 
 def test_spark_properties_of_a_user_are_added_to_those_of_the_executors() -> None:

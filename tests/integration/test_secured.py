@@ -1,11 +1,14 @@
 """A stream and its API as a company runs them: encrypted, as users with the rights that the documents list, rotated."""
 
 import json
+import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -22,8 +25,12 @@ from devkit.demo import CACHE
 from devkit.local_cluster import LocalCluster, answers, variables
 from services.clicks.model import APP, CLICKS_PER_REGION, UNKNOWN, USER_CLICKS, USER_REGIONS
 from streamstate.app import App
+from streamstate.deployment.connections import KafkaSettings
 from streamstate.deployment.overrides import renamed
-from streamstate.kafka.producer import producer
+from streamstate.kafka.admin import Topics
+from streamstate.kafka.consumer_group import Held, Membership
+from streamstate.kafka.producer import producer, send_all
+from streamstate.kafka.reading import read_to_end
 from streamstate.spark import jars
 from streamstate.web.http.request import AGE
 from tests.integration import company
@@ -85,7 +92,11 @@ def settings(case: Case, servers: Company, home: Path) -> dict[str, str]:
     certificate, key = (str(path) for path in servers.authority.issue(case.name, LOCALHOST))
     by_sasl = {"KAFKA": servers.sasl, "KAFKA_SECURITY": "SASL_SSL", "KAFKA_PASSWORD": str(home / "kafka")}
     proofs = {
-        SCRAM: by_sasl | {"KAFKA_USERNAME": case.name},
+        SCRAM: by_sasl | {
+            "KAFKA_USERNAME": case.name,
+            "KAFKA_PROPERTIES": '{"client.rack": "a", "socket.keepalive.enable": true}',
+            "KAFKA_SOURCE_PROPERTIES": '{"client.rack": "a", "connections.max.idle.ms": 60000}',
+        },
         CERTIFICATE: {
             "KAFKA": servers.ssl, "KAFKA_SECURITY": "SSL", "KAFKA_CERTIFICATE": certificate, "KAFKA_KEY": key
         },
@@ -188,6 +199,85 @@ def test_it_folds_what_it_may_read_and_ends_when_it_is_told(running: Running, se
     assert running.case.master or folders(running.scratch) == []
     texts = [*lines, *(path.read_text() for path in tmp_path.glob("*.log"))]
     assert [word for word in SECRETS if any(word in text for text in texts)] == []
+
+
+# Tokens signed with the credentials of AWS, by a package with the interface of the signer's.
+
+SIGNER = """
+import os, time
+import urllib3
+
+calls = []
+
+class MSKAuthTokenProvider:
+    @staticmethod
+    def generate_auth_token(region):
+        calls.append(region)
+        login = urllib3.make_headers(basic_auth=os.environ["SIGNER_LOGIN"])
+        answer = urllib3.request("POST", os.environ["SIGNER_URL"], headers=login).json()
+        return answer["access_token"], int(time.time() * 1_000) + 4_000
+"""
+
+
+def test_every_client_logs_in_by_tokens_of_the_signer_and_renews_them(
+    servers: Company, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Brokers of MSK take such tokens by OAUTHBEARER, as this broker does."""
+    (tmp_path / "aws_msk_iam_sasl_signer.py").write_text(SIGNER)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("SIGNER_URL", f"{servers.issuer.url}/token")
+    monkeypatch.setenv("SIGNER_LOGIN", f"{TOKEN.name}:{OF_CLIENT}")
+    servers.grant(TOKEN.app, f"User:{TOKEN.name}")
+    given = {
+        "kafka": servers.sasl,
+        "kafka_security": "SASL_SSL",
+        "kafka_mechanism": "AWS_MSK_IAM",
+        "kafka_region": "eu-central-1",
+        "kafka_ca": servers.authority.path,
+        "kafka_properties": {"client.rack": "a"},
+    }
+    settings = KafkaSettings.model_validate(given)
+    kafka, security, place = settings.kafka, settings.security, (USER_CLICKS, 0)
+    held: list[Held] = []
+    member = Membership(kafka, TOKEN.app.group, "stream-0", 10_000, held.append, security)
+    member.start(USER_CLICKS)
+    try:
+        [end] = Topics(kafka, security=security).ends([place]).values()
+        assert len([*read_to_end(kafka, {place: 0}, security)]) == end > 0
+        assert send_all(producer(kafka, security), [(TOKEN.app.dead_letters, None, b"a letter", [])]) == 1
+        until(lambda: bool(held and held[-1]), 30, "the group to assign partitions")
+        calls = import_module("aws_msk_iam_sasl_signer").calls
+        before = len(calls)
+        until(lambda: len(calls) > before, 30, "a token to be renewed")
+        assert set(calls) == {"eu-central-1"}
+    finally:
+        member.stop()
+
+
+@pytest.mark.parametrize(
+    ("setting", "given", "reason"),
+    [
+        ("KAFKA_PROPERTIES", {"client.rakc": "a"}, 'No such configuration property: "client.rakc"'),
+        ("KAFKA_PROPERTIES", {"sasl.password": FIRST}, "sasl.password is given by KAFKA_PASSWORD"),
+        ("KAFKA_SOURCE_PROPERTIES", {"client.rakc": "a"}, "Java's consumer has no property client.rakc"),
+        (
+            "KAFKA_SOURCE_PROPERTIES",
+            {"fetch.min.bytes": "many"},
+            "Invalid value many for configuration fetch.min",
+        ),
+    ],
+)
+def test_a_property_that_no_client_takes_ends_the_stream_at_its_start(
+    servers: Company, setting: str, given: dict[str, str], reason: str, tmp_path: Path
+) -> None:
+    own = {"KAFKA": servers.kafka.bootstrap, "JARS": str(CACHE.absolute() / "spark"), "DRIVER_MEMORY": "512m"}
+    classes = shared_classes(CACHE.absolute() / ARCHIVE, "{}")
+    settings = {**own, "CHECKPOINTS": str(tmp_path), "SPARK": classes, setting: json.dumps(given)}
+    argv = [sys.executable, "-m", "streamstate.spark", "services.clicks"]
+    ended = subprocess.run(argv, env=os.environ | variables(settings), capture_output=True, text=True, check=False)
+    assert (ended.returncode, f"STREAMSTATE_{setting}" in ended.stderr, reason in ended.stderr) == (3, True, True)
+    assert FIRST not in ended.stdout + ended.stderr
+    assert "Traceback" not in ended.stderr
 
 
 def folders(parent: Path) -> list[Path]:

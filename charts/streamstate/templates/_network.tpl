@@ -92,6 +92,8 @@ spec:
 {{- with dig "archive" "uri" "" $settings }}
 {{- $ports = append $ports (regexFind "(endpoint_override=[^&]*:)[0-9]+" . | regexFind "[0-9]+$" | default "443") }}
 {{- end }}
+{{- /* AWS gives credentials for a ServiceAccount. */}}
+{{- if eq (dig "kafka" "mechanism" "" $settings) "AWS_MSK_IAM" }}{{ $ports = append $ports "443" }}{{ end }}
 {{- /* The API server, which the gateway watches, and which creates executors. */}}
 {{- if or (hasKey .Values "services") (dig "stream" "executors" "count" 0 .Values.AsMap) }}{{ $ports = concat $ports (list "443" "6443") }}{{ end }}
 {{- range .Values.networkPolicy.egressPorts }}{{ $ports = append $ports (int64 . | toString) }}{{ end }}

@@ -8,15 +8,25 @@ STREAMSTATE_KAFKA: {{ .bootstrap | quote }}
 STREAMSTATE_KAFKA_SECURITY: {{ .security }}
 {{- if hasPrefix "SASL_" .security }}
 STREAMSTATE_KAFKA_MECHANISM: {{ .mechanism }}
+{{- if eq .mechanism "AWS_MSK_IAM" }}
+STREAMSTATE_KAFKA_REGION: {{ required "kafka.region is needed for AWS_MSK_IAM" .region }}
+{{- else }}
 STREAMSTATE_KAFKA_USERNAME: {{ required "kafka.username is needed for SASL" .username | quote }}
 {{- $_ := required "kafka.passwordSecret.name is needed for SASL" .passwordSecret.name }}
 STREAMSTATE_KAFKA_PASSWORD: /etc/streamstate/kafka-password/{{ .passwordSecret.key }}
+{{- end }}
 {{- with .tokenUrl }}
 STREAMSTATE_KAFKA_TOKEN_URL: {{ . | quote }}
 {{- end }}
 {{- with .scope }}
 STREAMSTATE_KAFKA_SCOPE: {{ . | quote }}
 {{- end }}
+{{- end }}
+{{- with .properties }}
+STREAMSTATE_KAFKA_PROPERTIES: {{ toJson . | quote }}
+{{- end }}
+{{- with .sourceProperties }}
+STREAMSTATE_KAFKA_SOURCE_PROPERTIES: {{ toJson . | quote }}
 {{- end }}
 {{- if .caSecret.name }}
 STREAMSTATE_KAFKA_CA: /etc/streamstate/kafka-ca/{{ .caSecret.key }}

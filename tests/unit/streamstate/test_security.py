@@ -1,13 +1,16 @@
 """One description of the proofs, in librdkafka's words and in Java's."""
 
 import asyncio
+import json
 import socket
 import struct
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
+from zipfile import ZipFile
 
 import pytest
 import uvloop
@@ -15,11 +18,13 @@ from redis.exceptions import RedisError
 
 from devkit.child_process import LOCALHOST
 from services.clicks.model import APP
+from streamstate.deployment.connections import KafkaSettings
 from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import AdminConnection
 from streamstate.kafka.security import Security
 from streamstate.processing.limits import TimestampLimit
-from streamstate.settings import StreamSettings
+from streamstate.settings import StreamSettings, load
+from streamstate.spark.jars import of_mechanism
 from streamstate.spark.task import FoldTask
 from streamstate.state.redis_connections import Login
 from streamstate.state.redis_reader import RedisCommands, open_commands
@@ -35,6 +40,124 @@ def test_any_password_stands_between_quotes_for_java() -> None:
     )
     assert (options["kafka.ssl.truststore.type"], options["kafka.ssl.truststore.certificates"]) == ("PEM", "the CA")
     assert "sasl.mechanism" not in Security().client()
+
+
+def test_extensions_of_a_token_are_given_to_java_too() -> None:
+    extensions = ("sasl.oauthbearer.extensions", "logicalCluster=lkc-1,identityPoolId=pool-1")
+    security = Security("SASL_SSL", "OAUTHBEARER", "reader", "word", client_properties=(extensions,))
+    assert str(security.source()["kafka.sasl.jaas.config"]).endswith(
+        'clientSecret="word" extension_logicalCluster="lkc-1" extension_identityPoolId="pool-1";'
+    )
+
+
+# Further properties of clients.
+
+
+def test_properties_are_given_to_the_clients_that_know_them() -> None:
+    given = {"kafka_properties": {"client.rack": "a", "linger.ms": 50}, "kafka_source_properties": {"client.rack": "b"}}
+    security = KafkaSettings.model_validate(given).security
+    assert {"client.rack": "a", "linger.ms": 50}.items() <= security.client().items()
+    assert security.source() == {"kafka.security.protocol": "PLAINTEXT", "kafka.client.rack": "b"}
+    hash(security)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("bootstrap.servers", "bootstrap.servers is given by KAFKA"),
+        ("group.id", "group.id is given by GROUP"),
+        ("group.instance.id", "group.instance.id is given by INSTANCE"),
+        ("sasl.password", "sasl.password is given by KAFKA_PASSWORD"),
+        ("ssl.ca.location", "ssl.ca.location is given by KAFKA_CA"),
+        ("ssl.key.pem", "ssl.key.pem is given by KAFKA_KEY"),
+        ("ssl.keystore.password", "ssl.keystore.password is given by KAFKA_CERTIFICATE and KAFKA_KEY"),
+        ("isolation.level", "isolation.level cannot be changed: the counts rest on its value"),
+        ("partitioner", "partitioner cannot be changed"),
+        ("error_cb", "error_cb cannot be changed"),
+        ("sasl.oauthbearer.assertion.private.key.passphrase", "is a secret, and secrets are files"),
+        ("kafka.client.rack", "name the property without kafka.: client.rack"),
+        ("Client.Rack", "String should match pattern"),
+    ],
+)
+@pytest.mark.parametrize("setting", ["KAFKA_PROPERTIES", "KAFKA_SOURCE_PROPERTIES"])
+def test_a_property_with_a_variable_of_its_own_is_refused(
+    setting: str, name: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"STREAMSTATE_{setting}", json.dumps({name: "hidden"}))
+    with pytest.raises(Misconfigured, match=f"STREAMSTATE_{setting}.*{reason}") as refused:
+        load(KafkaSettings)
+    assert "hidden" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"clientrack": "a"}, 'No such configuration property: "clientrack"'),
+        ({"linger.ms": "hidden"}, 'Invalid value for configuration property "queue.buffering.max.ms"'),
+        ({"fetch.max.bytes": 1}, "`fetch.max.bytes` must be >= `message.max.bytes`"),
+    ],
+)
+def test_a_property_that_librdkafka_refuses_is_named(
+    given: dict[str, str], reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STREAMSTATE_KAFKA_PROPERTIES", json.dumps(given))
+    with pytest.raises(Misconfigured, match=reason) as refused:
+        load(KafkaSettings)
+    assert "hidden" not in str(refused.value)
+
+
+# AWS MSK IAM.
+
+AWS = {"kafka_security": "SASL_SSL", "kafka_mechanism": "AWS_MSK_IAM", "kafka_region": "eu-central-1"}
+SIGNER = """
+class MSKAuthTokenProvider:
+    @staticmethod
+    def generate_auth_token(region):
+        return f"signed for {region}", 1_800_000_000_500
+"""
+
+
+@pytest.fixture
+def signer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The signer's package, with the same interface."""
+    (tmp_path / "aws_msk_iam_sasl_signer.py").write_text(SIGNER)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    sys.modules.pop("aws_msk_iam_sasl_signer", None)
+
+
+@pytest.mark.usefixtures("signer")
+def test_a_signed_token_logs_in_and_java_has_a_module_of_its_own() -> None:
+    """`tests/integration/test_secured.py` logs in by such tokens."""
+    security = KafkaSettings.model_validate(AWS).security
+    client, source = security.client(), security.source()
+    assert client["sasl.mechanism"] == "OAUTHBEARER"
+    assert client["oauth_cb"]("") == ("signed for eu-central-1", 1_800_000_000.5)
+    assert source["kafka.sasl.mechanism"] == "AWS_MSK_IAM"
+    assert source["kafka.sasl.jaas.config"] == "software.amazon.msk.auth.iam.IAMLoginModule required;"
+    assert "IAMClientCallbackHandler" in str(source["kafka.sasl.client.callback.handler.class"])
+
+
+def test_without_the_signer_the_package_is_named() -> None:
+    with pytest.raises(ValueError, match="pip install aws-msk-iam-sasl-signer-python"):
+        KafkaSettings.model_validate(AWS)
+
+
+@pytest.mark.usefixtures("signer")
+def test_a_region_is_needed_and_a_password_is_not_accepted() -> None:
+    for wrong in ({"kafka_region": ""}, {"kafka_username": "reader"}):
+        with pytest.raises(ValueError, match="needs KAFKA_REGION, and must not have KAFKA_USERNAME and KAFKA_PASSWORD"):
+            KafkaSettings.model_validate(AWS | wrong)
+
+
+def test_the_jar_of_java_is_found_or_named(tmp_path: Path) -> None:
+    (tmp_path / "aws-msk-iam-auth-2.3.2.jar").write_bytes(b"no archive")
+    with pytest.raises(Misconfigured, match=f"aws-msk-iam-auth-VERSION-all.jar .* in STREAMSTATE_JARS, {tmp_path}"):
+        of_mechanism("AWS_MSK_IAM", tmp_path)
+    with ZipFile(complete := tmp_path / "aws-msk-iam-auth-2.3.2-all.jar", "w") as jar:
+        jar.writestr("software/amazon/msk/auth/iam/IAMLoginModule.class", b"")
+    assert of_mechanism("AWS_MSK_IAM", tmp_path) == [complete]
+    assert of_mechanism("PLAIN", tmp_path) == []
 
 
 def test_a_changed_file_is_read_by_the_next_client_and_one_that_cannot_be_used_is_not(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from devkit.bench import cpu
 from devkit.bench.report import RATE, BenchReport, Target
 from devkit.demo import say
 from services.events import LISTENING_EVENTS
-from streamstate.kafka.admin import QUIET
+from streamstate.kafka.security import OPEN
 
 MARKERS = 200
 _MARKED = itertools.count(10_000_000)
@@ -56,7 +56,7 @@ def measure(bootstrap: str, address: str, trees: Mapping[str, int]) -> Delays:
     trees: stream and Redis. Raises `DevkitError` when an event does not become visible.
     """
     say("freshness")
-    out = Producer({"bootstrap.servers": bootstrap, "partitioner": "murmur2_random", "linger.ms": 0, **QUIET})
+    out = Producer({"bootstrap.servers": bootstrap, "partitioner": "murmur2_random", "linger.ms": 0, **OPEN.client()})
     pool, meter = urllib3.PoolManager(), cpu.Meter(trees)
     waited = []
     for number in range(MARKERS):

@@ -9,6 +9,7 @@ from devkit.charts.variables import setting, value
 from services.archive.settings import ArchiverSettings
 from services.gateway.settings import AccessSettings
 from streamstate.deployment.connections import (
+    ClientProperties,
     HttpSettings,
     KafkaSettings,
     Mechanism,
@@ -49,10 +50,7 @@ class CertificateSecret(Values):
 
 
 class KafkaValues(Values):
-    """Connection to Kafka. The Secrets have the format of Strimzi's, of a cluster CA and of a KafkaUser.
-
-    The pods mount the Secrets as files, and reload changed files.
-    """
+    """Connection to Kafka. Secrets, as Strimzi's of a cluster CA and a KafkaUser, are files, reloaded after changes."""
 
     bootstrap: str = setting(KafkaSettings, "kafka", default="kafka:9092")
     security: Protocol = setting(KafkaSettings, "kafka_security")
@@ -61,6 +59,9 @@ class KafkaValues(Values):
     password_secret: SecretKey = setting(KafkaSettings, "kafka_password", default=SecretKey(key="password"))
     token_url: str = setting(KafkaSettings, "kafka_token_url")
     scope: str = setting(KafkaSettings, "kafka_scope")
+    region: str = setting(KafkaSettings, "kafka_region")
+    properties: ClientProperties = setting(KafkaSettings, "kafka_properties")
+    source_properties: ClientProperties = setting(KafkaSettings, "kafka_source_properties")
     ca_secret: SecretKey = setting(KafkaSettings, "kafka_ca", default=SecretKey(key="ca.crt"))
     certificate_secret: CertificateSecret = setting(KafkaSettings, "kafka_certificate", default=CertificateSecret())
 
@@ -231,9 +232,7 @@ class Api(Values):
 
     image: str = value("", "image, with its tag or digest; empty: CHART-api, of the version")
     workers: int = setting(HttpSettings, "workers", default=1)
-    pre_stop_seconds: int = value(
-        5, "seconds by which preStop delays SIGTERM, for the endpoints to be updated", ge=0, le=60
-    )
+    pre_stop_seconds: int = value(5, "seconds by which preStop delays SIGTERM: endpoints are updated", ge=0, le=60)
     resources: Resources = container("100m", "192Mi", "512Mi")
 
 

@@ -7,18 +7,20 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import parse_qs, urlsplit
 
-from pydantic import AfterValidator, Field, FilePath, model_validator
+from pydantic import AfterValidator, Field, FilePath, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from streamstate.deployment.address import ADDRESS
 from streamstate.formats.registered.registry import Registry
-from streamstate.kafka.security import OAUTH, Security
+from streamstate.kafka.security import OAUTH, Scalar, Security, msk
+from streamstate.kafka.security.properties import require_free, require_known
 from streamstate.state.redis_connections import Login
 
 PREFIX = "STREAMSTATE_"
 
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-Mechanism = Literal["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", "OAUTHBEARER"]
+Mechanism = Literal["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", "OAUTHBEARER", "AWS_MSK_IAM"]
+ClientProperties = dict[Annotated[str, Field(pattern=r"^[a-z0-9._]+$")], Scalar]
 
 
 class Settings(BaseSettings):
@@ -37,7 +39,9 @@ class KafkaSettings(Settings):
         "PLAINTEXT", description="security protocol: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"
     )
     kafka_mechanism: Mechanism = Field(
-        "SCRAM-SHA-512", description="SASL mechanism: SCRAM-SHA-512, SCRAM-SHA-256, PLAIN or OAUTHBEARER"
+        "SCRAM-SHA-512",
+        description="SASL mechanism: SCRAM-SHA-512, SCRAM-SHA-256, PLAIN, OAUTHBEARER, or AWS_MSK_IAM with the "
+        "credentials of AWS",
     )
     kafka_username: str = Field("", description="SASL user, or client id with OAUTHBEARER")
     kafka_password: FilePath | None = Field(
@@ -49,14 +53,39 @@ class KafkaSettings(Settings):
         description="token URL of OAUTHBEARER (client credentials)",
     )
     kafka_scope: str = Field("", description="scope of the tokens, if required by the issuer")
+    kafka_region: str = Field("", pattern=r"^[a-z0-9-]*$", description="AWS region of the brokers, for AWS_MSK_IAM")
     kafka_ca: FilePath | None = Field(None, description="PEM file of the brokers' CA; empty: the system's CAs")
     kafka_certificate: FilePath | None = Field(None, description="PEM file of the client certificate, for mutual TLS")
     kafka_key: FilePath | None = Field(None, description="PEM file of the client's private key (PKCS 8, not encrypted)")
+    kafka_properties: ClientProperties = Field(
+        {},
+        description="further properties of consumers, producers and admin clients, by librdkafka's names: "
+        '{"client.rack": "eu-1a"}',
+    )
+    kafka_source_properties: ClientProperties = Field(
+        {},
+        description="further properties of Spark's Kafka source, by the names of Java's consumer: "
+        '{"client.rack": "eu-1a"}',
+    )
+
+    @field_validator("kafka_properties", "kafka_source_properties")
+    @classmethod
+    def _properties_are_free(cls, given: ClientProperties) -> ClientProperties:
+        require_free(given)
+        return given
+
+    @field_validator("kafka_properties")
+    @classmethod
+    def _properties_are_known(cls, given: ClientProperties) -> ClientProperties:
+        require_known(given)
+        return given
 
     @model_validator(mode="after")
     def _kafka_is_complete(self) -> Self:
         if self.kafka_security.startswith("SASL_"):
-            if not (self.kafka_username and self.kafka_password):
+            if self.kafka_mechanism == msk.AWS_MSK_IAM:
+                self._require_aws()
+            elif not (self.kafka_username and self.kafka_password):
                 msg = f"{self.kafka_security} needs KAFKA_USERNAME and KAFKA_PASSWORD, a file"
                 raise ValueError(msg)
             if (self.kafka_mechanism == OAUTH) != bool(self.kafka_token_url):
@@ -64,6 +93,12 @@ class KafkaSettings(Settings):
                 raise ValueError(msg)
         _require_both(self.kafka_certificate, self.kafka_key, "KAFKA_CERTIFICATE", "KAFKA_KEY")
         return self
+
+    def _require_aws(self) -> None:
+        if not self.kafka_region or self.kafka_username or self.kafka_password:
+            msg = "AWS_MSK_IAM needs KAFKA_REGION, and must not have KAFKA_USERNAME and KAFKA_PASSWORD"
+            raise ValueError(msg)
+        msk.require_signer()
 
     @property
     def security(self) -> Security:
@@ -78,6 +113,9 @@ class KafkaSettings(Settings):
             self.kafka_key or "",
             self.kafka_token_url,
             self.kafka_scope,
+            self.kafka_region,
+            tuple(self.kafka_properties.items()),
+            tuple(self.kafka_source_properties.items()),
         )
 
 

@@ -30,8 +30,6 @@ from streamstate.kafka.security import OPEN, Properties, Security
 from streamstate.state.store import Origin
 
 TIMEOUT_S = 10.0
-QUIET = {"log_level": 2}
-"""Errors report an unreachable broker; librdkafka would also log each of its attempts, twenty a second."""
 
 
 class AdminConnection:
@@ -48,12 +46,13 @@ class AdminConnection:
             self.loaded = security.read_files()
             self._admin = self._former = self._made(self.loaded)
         except KafkaException as error:
-            msg = f"the files of KAFKA_PASSWORD, _CA, _CERTIFICATE and _KEY cannot be used: {error}"
+            given = f"credentials of AWS in {security.region}" if security.region else "files of KAFKA_PASSWORD"
+            msg = f"the {given}, KAFKA_CA, _CERTIFICATE and _KEY cannot be used: {error}"
             raise Misconfigured(msg) from error
 
     @property
     def properties(self) -> Properties:
-        return {"bootstrap.servers": self._bootstrap, **self.loaded.client(), **QUIET}
+        return {"bootstrap.servers": self._bootstrap, **self.loaded.client()}
 
     def admin(self) -> AdminClient:
         """The client, replaced after a change of the files. Unusable or incomplete files leave the former client."""
@@ -65,7 +64,7 @@ class AdminConnection:
         return self._admin
 
     def _made(self, now: Security) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self._bootstrap, **now.client(), **QUIET})
+        return AdminClient({"bootstrap.servers": self._bootstrap, **now.client()})
 
 
 REPORTING = "streamstate"
@@ -264,11 +263,11 @@ class Topics:
         answers = self._connection.admin().list_offsets(specs, isolation_level=isolation, request_timeout=TIMEOUT_S)
         return {(at.topic, at.partition): answer.result() for at, answer in answers.items()}
 
+
 def _member(of: MemberDescription) -> Member:
     name, _, process = of.client_id.partition(":")
     status = status_name(str(of.group_instance_id), process) if name == REPORTING else ""
     return Member(frozenset(at.partition for at in of.assignment.topic_partitions), status, of.host.lstrip("/"))
-
 
 
 def _offsets(listed: Mapping[tuple[str, int], ListOffsetsResultInfo]) -> dict[tuple[str, int], int]:

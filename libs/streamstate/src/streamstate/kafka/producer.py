@@ -13,7 +13,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from streamstate.kafka.admin import QUIET, TIMEOUT_S
+from streamstate.kafka.admin import TIMEOUT_S
 from streamstate.kafka.security import OPEN, Security
 
 
@@ -38,7 +38,6 @@ def producer(bootstrap: str, security: Security = OPEN, transactional_id: str = 
             "delivery.report.only.error": True,
             **(transactional if transactional_id else {}),
             **security.client(),
-            **QUIET,
         }
     )
     if transactional_id:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from streamstate.kafka.admin import QUIET, TIMEOUT_S
+from streamstate.kafka.admin import TIMEOUT_S
 from streamstate.kafka.security import OPEN, Security
 
 GROUP = "streamstate-reading"
@@ -65,6 +65,5 @@ def consumer(bootstrap: str, security: Security, isolation: str) -> Consumer:
             # Kafka waits so long for more records before it reports the end of a partition.
             "fetch.wait.max.ms": 10,
             **security.client(),
-            **QUIET,
         }
     )

@@ -13,7 +13,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from streamstate.app import App, Totals
 from streamstate.formats.writing import registering
-from streamstate.kafka.admin import QUIET, TIMEOUT_S, Topics
+from streamstate.kafka.admin import TIMEOUT_S, Topics
 from streamstate.kafka.producer import producer, send_offsets, transaction
 from streamstate.kafka.reading import read_to_end
 from streamstate.kafka.security import OPEN, Security
@@ -99,7 +99,7 @@ class Publisher:
         self._last_published = partial(last_published, app.totals, topics, bootstrap, security)
         for of_topic in app.totals:
             topics.origin(of_topic.topic)
-        client: dict[str, str | int | float | bool] = {"bootstrap.servers": bootstrap, **security.client(), **QUIET}
+        client = {"bootstrap.servers": bootstrap, **security.client()}
         self._out = producer(bootstrap, security, f"{app.group}-totals")
         places = [TopicPartition(topic, p) for topic in app.topics for p in range(topics.partitions(topic))]
         group = Consumer({**client, "group.id": f"{app.group}-totals", "enable.auto.commit": False})

@@ -14,7 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from streamstate.errors import StreamStateError
+from streamstate.errors import Misconfigured, StreamStateError
+from streamstate.kafka.security import msk
 
 _IVY_XML = """<ivy-module version="2.0">
   <info organisation="streamstate" module="jars"/>
@@ -54,6 +55,20 @@ def parse(manifest: str) -> list[Jar]:
 def jars(directory: Path) -> list[Path]:
     """The paths in `directory` of the jars of `jars.txt`."""
     return [directory / jar.file for jar in pinned()]
+
+
+def of_mechanism(mechanism: str, directory: Path) -> list[Path]:
+    """The jars in `directory` that a SASL mechanism needs besides. Raises `Misconfigured` without them."""
+    if mechanism != msk.AWS_MSK_IAM:
+        return []
+    found = [jar for jar in sorted(directory.glob(f"{msk.JAR}-*.jar")) if msk.has_classes(jar)]
+    if not found:
+        msg = (
+            f"{msk.AWS_MSK_IAM} needs {msk.JAR}-VERSION-all.jar of {msk.RELEASES} in STREAMSTATE_JARS, {directory}: "
+            "put the file there"
+        )
+        raise Misconfigured(msg)
+    return found[-1:]
 
 
 def fetch(directory: Path) -> list[Path]:

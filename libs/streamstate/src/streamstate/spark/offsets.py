@@ -30,18 +30,18 @@ def kafka_source(reader: Reader, task: FoldTask, offsets: Offsets) -> Reader:
     for topic, partition in offsets:
         assigned.setdefault(topic, []).append(partition)
     return (
-        reader.options(**task.security.source())
+        # After each fetch, the source asks for begin and end of a partition on the connection of the consumer's
+        # prefetch: Kafka would hold both answers back until the wait of the prefetch ends.
+        reader.option("kafka.fetch.max.wait.ms", "0")
+        # All brokers may have new addresses behind the given names (KIP-899).
+        .option("kafka.metadata.recovery.strategy", "rebootstrap")
+        .options(**task.security.source())
         .option("kafka.bootstrap.servers", task.settings.kafka)
         .option("groupIdPrefix", f"{task.app.group}-spark")
         .option("assign", json.dumps(assigned))
         .option("startingOffsets", as_json(offsets))
-        # After each fetch, the source asks for begin and end of a partition on the connection of the consumer's
-        # prefetch: Kafka would hold both answers back until the wait of the prefetch ends.
-        .option("kafka.fetch.max.wait.ms", "0")
         .option("includeHeaders", bool(task.app.marked))
         .option("kafka.isolation.level", "read_committed")
-        # All brokers may have new addresses behind the given names (KIP-899).
-        .option("kafka.metadata.recovery.strategy", "rebootstrap")
     )
 
 

@@ -7,23 +7,26 @@ import secrets
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from subprocess import Popen, TimeoutExpired
 from tempfile import gettempdir
+from typing import Any
 
 import structlog
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from streamstate.deployment import resources, tracing
 from streamstate.deployment.scratch import scratch
+from streamstate.errors import Misconfigured
+from streamstate.kafka.security import Scalar
 from streamstate.settings import StreamSettings
 from streamstate.spark import status
-from streamstate.spark.jars import jars
+from streamstate.spark.jars import jars, of_mechanism
 from streamstate.spark.query import Stream
 from streamstate.spark.run import Hosted, reason
 
@@ -123,13 +126,18 @@ def batch_session(settings: StreamSettings) -> Iterator[SparkSession]:
 def serve(hosted: list[Hosted], settings: StreamSettings) -> None:
     """Run until SIGTERM or SIGINT. Raises `SystemExit` (status 1) when the JVM is gone; restart the process then.
 
-    Raises `Misconfigured` when a credential file for Kafka cannot be used.
+    Raises `Misconfigured` when a credential file for Kafka, or a property of its clients, cannot be used.
     """
     stopping = threading.Event()
     # Before the JVM starts: the first process of a container ignores signals without a handler.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
     spark, jvm = session(settings)
+    try:
+        require_known(spark, settings.kafka_source_properties)
+    except Misconfigured:
+        end(spark, jvm)
+        raise
     # A Python task costs tens of milliseconds, so a batch has at most its share of the slots in tasks.
     tasks = math.ceil(settings.slots / len(hosted))
     streams = [Stream(app, settings, spark, stopping, tasks) for app in hosted]
@@ -175,7 +183,7 @@ def properties(settings: StreamSettings) -> dict[str, str]:
         "spark.app.name": settings.instance,
         "spark.master": settings.master or f"local[{settings.slots}]",
         "spark.driver.memory": settings.driver_memory,
-        "spark.jars": ",".join(str(jar) for jar in jars(settings.jars)),
+        "spark.jars": ",".join(map(str, [*jars(settings.jars), *_login_jars(settings)])),
     }
     network = _encrypted(settings) if settings.master else _ALONE
     java = _java(settings)
@@ -184,6 +192,32 @@ def properties(settings: StreamSettings) -> dict[str, str]:
     # As many batches as there can be between two looks.
     kept = {"spark.sql.streaming.numRecentProgressUpdates": "100"} if tracing.wanted() else {}
     return {**own, **_TUNING, **options, **kept, **network, **settings.spark}
+
+
+def _login_jars(settings: StreamSettings) -> list[Path]:
+    by_sasl = settings.kafka_security.startswith("SASL_")
+    return of_mechanism(settings.kafka_mechanism, settings.jars) if by_sasl else []
+
+
+def require_known(spark: SparkSession, given: Mapping[str, Scalar]) -> None:
+    """Raise `Misconfigured` where Java's consumer does not know, or refuses, a property in `given`."""
+    if not given:
+        return
+    jvm: Any = spark.sparkContext._jvm
+    consumer = jvm.org.apache.kafka.clients.consumer.ConsumerConfig
+    if unknown := given.keys() - set(consumer.configNames()):
+        raise Misconfigured(f"{_PROPERTIES}: Java's consumer has no property {', '.join(sorted(unknown))}")
+    try:
+        consumer({**_DESERIALIZERS, **{name: str(value) for name, value in given.items()}})
+    except Py4JJavaError as error:
+        raise Misconfigured(f"{_PROPERTIES}: {error.java_exception.getMessage()}") from error
+
+
+_PROPERTIES = "change STREAMSTATE_KAFKA_SOURCE_PROPERTIES"
+_DESERIALIZERS = {
+    f"{of}.deserializer": "org.apache.kafka.common.serialization.ByteArrayDeserializer" for of in ("key", "value")
+}
+"""Without them, there is no configuration of a consumer."""
 
 
 def _java(settings: StreamSettings) -> str:

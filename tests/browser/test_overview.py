@@ -18,6 +18,7 @@ from tests.browser.test_page import PATIENT_MS, SCRIPT, SERIOUS
 from tests.browser.test_parts import HABITS, HOUR, NOW, POLLED_MS
 
 HABIT = msgspec.to_builtins(read(HABITS_FILE))
+HABIT["measures"]["spent"] = {"total": "durationMs", "index": True}
 EVERYWHERE = {
     "name": "total",
     "topic": "plays",
@@ -121,6 +122,7 @@ def test_a_profile_shows_declaration_measures_and_releases(show: Open, gateway: 
     measures = habits.get_by_role("table", name="Measures of habits")
     expect(measures.get_by_role("row", name="devices")).to_have_text("devicescount all by device7d", timeout=PATIENT_MS)
     expect(measures.get_by_role("row", name="long")).to_have_text("longtotal durationMs where durationMs ge 300007d")
+    expect(measures.get_by_role("row", name="spent")).to_have_text("spenttotal durationMs, indexedever")
     releases = habits.get_by_role("table", name="Releases of habits").locator("tbody tr")
     expect(releases).to_have_text(
         ["habitsliveready17≈ 12.3 MB", "habits-2staged; differs in devicesbeing built, 40 %17unknown"]

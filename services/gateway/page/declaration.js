@@ -14,11 +14,11 @@ export function declaration({ name, measures }) {
 }
 
 /** What a measure counts: "top 5 of genre by total of durationMs where device = phone". */
-export function measured({ over: _over, where = {}, by, of, top, recent, total, ...kinds }) {
+export function measured({ over: _over, where = {}, by, of, top, recent, total, index, ...kinds }) {
   const listed = top ? `top ${top} of ${of}${total ? ` by total of ${total}` : ""}` : recent && `recent ${recent} of ${of}`;
   const [[kind, field] = ["total", total]] = Object.entries(kinds);
   const conditions = told(where);
-  return `${listed || `${kind} ${field}`}${by ? ` by ${by}` : ""}${conditions && ` where ${conditions}`}`;
+  return `${listed || `${kind} ${field}`}${by ? ` by ${by}` : ""}${conditions && ` where ${conditions}`}${index ? ", indexed" : ""}`;
 }
 
 /** Conditions as text: `{genre: {eq: folk}, any: [{…}, {…}]}` is "genre eq folk and (… or …)". */

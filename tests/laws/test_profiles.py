@@ -164,7 +164,7 @@ def test_the_order_of_a_declaration_is_not_in_the_state(given_events: list[dict[
 def test_a_session_outlasts_the_whole_hours_of_a_window() -> None:
     """No pause is longer than the gap."""
     sittings = {"sittings": {"sessions": "26h", "over": "9d"}}
-    declared = REFERENCE | {"name": "long", "measures": sittings, "history": "9d"}
+    declared = REFERENCE | {"name": "long", "measures": sittings, "rules": {}, "history": "9d"}
     driver = Driver(profile_app(parse(yaml.safe_dump(declared))), MemoryStore())
     midnight = NOW // DAY_MS * DAY_MS
     times = [midnight + hour * HOUR_MS for hour in (23, *[34] * 20, 49, *[74] * 20)]

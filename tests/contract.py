@@ -28,7 +28,7 @@ CONFIG = {
 }
 
 # Here parameters limit each other, which a document cannot say: one key at least, and so many steps in all.
-TOGETHER = (MANY, "/recommendations/")
+TOGETHER = (MANY, "/recommendations/", "/similar")
 
 Operation = APIOperation[Any, Any, Any, Any]
 

@@ -8,6 +8,10 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from services.events import KINDS
+from services.recommendations.rules import CATEGORY
+from services.recommendations.starts import ID, parse_id
+from services.recommendations.starts import MOST as MOST_STARTS
+from services.recommendations.starts import PATTERN as STARTS
 from streamstate.keys import LONG, LONG_MAX
 from streamstate.view import READ, Cost, NamedIds, Part
 from streamstate.web.http.parameters import bad_parameter
@@ -21,6 +25,12 @@ WHYS = 3
 
 COST = 5
 """Of walks with the parameters' defaults, in reads of a key."""
+
+MOST_EXCLUDED = 200
+EXCLUDED = rf"^{ID}(?:,{ID}){{0,{MOST_EXCLUDED - 1}}}$"
+
+MOST_CATEGORIES = 20
+CATEGORIES = rf"^{CATEGORY}(?:,{CATEGORY}){{0,{MOST_CATEGORIES - 1}}}$"
 
 ALL_KINDS = "/v1/users/<key>/recommendations"
 """Where all kinds are answered at once, each with the parameters' defaults."""
@@ -41,6 +51,16 @@ def path(kind: str) -> str:
     return f"{ALL_KINDS}/{kind}"
 
 
+def similar_view(kind: str) -> str:
+    """The name of the view of items similar to an item of the kind."""
+    return f"similar-{kind}"
+
+
+def similar_path(kind: str) -> str:
+    """The path of that view."""
+    return f"/v1/{kind}/<key>/similar"
+
+
 def entries(topic: str) -> list[ViewEntry]:
     """The views. Any instance answers; the keys are the keys of `topic`."""
     entry = partial(ViewEntry, topic=topic, key=LONG.name, anywhere=True, scope=READ)
@@ -50,12 +70,13 @@ def entries(topic: str) -> list[ViewEntry]:
     of_kind = partial(entry, cost=cost)
     return [
         *(of_kind(view(kind), path(kind), names=NamedIds({"items.id": kind, "items.via.id": kind})) for kind in KINDS),
+        *(of_kind(similar_view(kind), similar_path(kind), names=NamedIds({"items.id": kind})) for kind in KINDS),
         entry("recommendations", ALL_KINDS, names=names, part=part, cost=Cost(len(KINDS) * COST)),
     ]
 
 
-class Parameters(msgspec.Struct, rename="camel", frozen=True):
-    """The parameters of a recommendation, with their limits."""
+class Options(msgspec.Struct, rename="camel", frozen=True):
+    """The parameters of walks and of their list, with their limits."""
 
     limit: Annotated[int, Meta(ge=1, le=100, description="most items")] = 10
     walks: Annotated[
@@ -65,25 +86,86 @@ class Parameters(msgspec.Struct, rename="camel", frozen=True):
         100
     )
     reset_probability: Annotated[
-        float, Meta(ge=0, le=1, description="how likely a walk goes back to the user, at each of its users")
+        float, Meta(ge=0, le=1, description="how likely a walk goes back to its start, at each of its users")
     ] = 0.1
+    recency: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=10,
+            description="how much newer plays are preferred: the play at the fraction x of the plays of a user or an "
+            "item (0 the oldest, 1 the newest) has the weight x to the power recency",
+        ),
+    ] = 0
     seed: Annotated[
         Annotated[int, Meta(ge=0, le=LONG_MAX)] | None,
-        Meta(description="the same seed on the same graph gives the same list; without one each list is a new draw"),
+        Meta(
+            description="the same seed on the same graph gives the same list; by default the seed changes at the end "
+            "of a time slot (STREAMSTATE_STABLE_S)"
+        ),
     ] = None
     early_stop: Annotated[
         bool,
         Meta(
             description="end when the list is settled: of 10,000 walks up to a quarter is spared, of 1,000 hardly any; "
-            "the list is as good, and with seed as repeatable"
+            "the list is as good, and with seed as repeatable; not with several starts"
         ),
     ] = False
-    explain: Annotated[bool, Meta(description=f"tell the (at most {VIAS}) known items that led to each item")] = False
+    starts: Annotated[
+        Annotated[str, Meta(pattern=STARTS)] | None,
+        Meta(
+            description=f"where walks start instead, at most {MOST_STARTS}, with weights: artists:1:0.7,artists:5:0.3; "
+            "user is the user of the path",
+        ),
+    ] = None
+    exclude: Annotated[
+        Annotated[str, Meta(pattern=EXCLUDED)] | None,
+        Meta(description=f"ids of items to leave out, at most {MOST_EXCLUDED}: 1,2"),
+    ] = None
+    categories: Annotated[
+        Annotated[str, Meta(pattern=CATEGORIES)] | None,
+        Meta(description=f"only items of these categories, at most {MOST_CATEGORIES}"),
+    ] = None
+    exclude_categories: Annotated[
+        Annotated[str, Meta(pattern=CATEGORIES)] | None,
+        Meta(description=f"no items of these categories, at most {MOST_CATEGORIES}"),
+    ] = None
 
     def check(self) -> None:
         """Raise a 400 `Problem` for more steps than the limit of a request."""
         if self.walks * self.walk_length > MOST_STEPS:
             raise bad_parameter(f"walks x walkLength must be at most {MOST_STEPS}; lower one of them")
+
+    @property
+    def excluded(self) -> list[int]:
+        """The ids of `exclude`. Raises a 400 `Problem` for an id beyond its limit."""
+        return [parse_id("exclude", text) for text in self.exclude.split(",")] if self.exclude else []
+
+    @property
+    def only_categories(self) -> list[str]:
+        """The names in `categories`."""
+        return self.categories.split(",") if self.categories else []
+
+    @property
+    def without_categories(self) -> list[str]:
+        """The names in `exclude_categories`."""
+        return self.exclude_categories.split(",") if self.exclude_categories else []
+
+
+class Parameters(Options, rename="camel", frozen=True):
+    """The parameters of a recommendation to a user."""
+
+    explain: Annotated[
+        bool,
+        Meta(description=f"tell the (at most {VIAS}) known items that led to each item; not with starts"),
+    ] = False
+
+    def check(self) -> None:
+        """As of `Options`; also for an explanation of walks that do not start at the user."""
+        super().check()
+        if self.explain and self.starts:
+            msg = "explain tells items on the way of walks from the user; leave starts out"
+            raise bad_parameter(msg)
 
 
 class AllParameters(msgspec.Struct, frozen=True):
@@ -104,7 +186,8 @@ class Via(msgspec.Struct):
 class RecommendedItem(msgspec.Struct):
     """An item without plays of the user in the window of the graph.
 
-    `score` is the number of visits by the walks, or of plays in a fallback.
+    `score` is the number of visits by the walks, or of listeners in a fallback. With several starts, it is the square
+    of the sum of the square roots of the visits from each start, so that items related to several starts come first.
 
     `via` are the known items on the way, most visits first; `why` are the first items of `via`.
     """
@@ -119,7 +202,7 @@ class Recommendations(msgspec.Struct, rename="camel"):
     """Items for a user, best first, ties by id.
 
     `walks` is the number of finished walks. `partial`: the time ended before the last walk. `fallback` is `popular`
-    when walks found nothing new, because the user has no or few plays: the items are then the most played items.
+    when walks found nothing new, because the user has no or few plays: the items then have the most listeners.
     """
 
     user_id: int
@@ -127,6 +210,25 @@ class Recommendations(msgspec.Struct, rename="camel"):
     walks: int
     partial: bool
     fallback: str | None
+
+
+class SimilarItem(msgspec.Struct):
+    """An item, and its `score` as of a recommendation."""
+
+    id: int
+    score: int
+
+
+class Similar(msgspec.Struct):
+    """Items that listeners of an item play, best first, ties by id; none for an item without plays in the graph.
+
+    `walks` is the number of finished walks. `partial`: the time ended before the last walk.
+    """
+
+    id: int
+    items: list[SimilarItem]
+    walks: int
+    partial: bool
 
 
 class AllRecommendations(msgspec.Struct, rename="camel"):
@@ -159,6 +261,7 @@ def _short(item: RecommendedItem) -> RecommendedItem:
 
 _WHY = [Via(43, 17)]
 RECOMMENDATIONS = Recommendations(42, [RecommendedItem(42, 31, via=_WHY)], walks=1_000, partial=False, fallback=None)
+SIMILAR = Similar(42, [SimilarItem(43, 31)], walks=1_000, partial=False)
 ALL_RECOMMENDATIONS = AllRecommendations(
     user_id=42,
     artist_recommendations=[RecommendedItem(42, 31, why=_WHY)],

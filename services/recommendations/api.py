@@ -7,29 +7,35 @@ from functools import partial
 from typing import TypeVar
 
 from msgspec import UNSET
-from msgspec.structs import asdict
 
 from services.events import KINDS
-from services.recommendations import graph_metrics
+from services.recommendations import control, graph_metrics
 from services.recommendations.answers import (
     ALL_KINDS,
     ALL_RECOMMENDATIONS,
     RECOMMENDATIONS,
+    SIMILAR,
     VIAS,
     AllParameters,
     AllRecommendations,
+    Options,
     Parameters,
     Recommendations,
     RecommendedItem,
+    Similar,
+    SimilarItem,
     Via,
     entries,
     path,
+    similar_path,
+    similar_view,
     view,
 )
+from services.recommendations.control import Controls, Rules
 from services.recommendations.graph import Graph
 from services.recommendations.live import Live
-from services.recommendations.salsa import recommend
-from services.recommendations.settings import PoolSettings, WindowSettings
+from services.recommendations.queries import Query
+from services.recommendations.settings import ListSettings, PoolSettings, WindowSettings
 from streamstate import bootstrap
 from streamstate.app import App
 from streamstate.deployment.resources import cores
@@ -49,10 +55,6 @@ from streamstate.web.server.parameters import of_struct
 from streamstate.web.server.responses import Answer
 from streamstate.web.state import AppState
 from streamstate.web.user_data import UserData
-
-WALKING = 0.8
-"""The share of the remaining time for walks; the rest is for ranking and the response."""
-
 
 T = TypeVar("T")
 
@@ -93,10 +95,11 @@ def create() -> Asgi:
     app = bootstrap.app("services.recommendations", settings)
     window, pool = load(WindowSettings).window, Pool(load(PoolSettings))
     store = bootstrap.store(settings.redis, settings.redis_timeout_s, app.name, settings.redis_login)
-    live = Live(store, window, *app.topics)
+    live = Live(store, window, app.topics[0])
     topics = bootstrap.topics(settings.kafka, settings.security)
     freshness, deletions = Freshness(topics, app.topics), bootstrap.deletions(settings, topics)
-    return build(app, settings, bootstrap.reads(settings, app), freshness, live, pool, deletions)
+    reads, lists = bootstrap.reads(settings, app), load(ListSettings)
+    return build(app, settings, reads, freshness, live, pool, deletions, lists, control.rules(app, store))
 
 
 def build(
@@ -107,6 +110,8 @@ def build(
     live: Live,
     pool: Pool,
     deletions: DeletionTopic | None = None,
+    lists: ListSettings | None = None,
+    rules: Rules | None = None,
 ) -> Asgi:
     """The application over these parts; background threads start with the server."""
     views = entries(live.topic)
@@ -114,29 +119,42 @@ def build(
 
     async def ready() -> None:
         live.graph()
+        if rules:
+            rules.now()
 
     routes, telemetry = skeleton(app, settings, state, freshness, views, ready)
     telemetry.further(partial(graph_metrics.collect, live, state))
     UserData(app, state, settings.advertise, deletions, live.played).add_to(routes)
-    answers = _Answers(settings, freshness, live, pool)
+    lists = lists or ListSettings.model_construct(stable_s=0)
+    controls = Controls(app, state, rules, lists.shown_age_s)
+    answers = _Answers(settings, freshness, live, pool, controls, lists.stable_s)
     query, one_kind = of_struct(Parameters), Answer.of_state(RECOMMENDATIONS)
     for kind in KINDS:
         summary = f"{kind.capitalize()} that a user may like and did not play lately"
         routes.add(path(kind), view(kind), partial(answers.recommend, kind), summary, one_kind, LONG, query)
+    query, one_kind = of_struct(Options), Answer.of_state(SIMILAR)
+    for kind in KINDS:
+        at, summary = similar_path(kind), f"{kind.capitalize()} played by listeners of one of the {kind}"
+        routes.add(at, similar_view(kind), partial(answers.similar, kind), summary, one_kind, LONG, query)
     summary = "Artists, albums and tracks that a user may like and did not play lately"
     query = of_struct(AllParameters)
     routes.add(ALL_KINDS, "recommendations", answers.all, summary, Answer.of_state(ALL_RECOMMENDATIONS), LONG, query)
-    return Asgi(routes, settings, telemetry, starting=[freshness.start, live.start], ending=[pool.close, reads.close])
+    starting = [freshness.start, live.start, *([rules.start] if rules else [])]
+    return Asgi(routes, settings, telemetry, starting=starting, ending=[pool.close, reads.close])
 
 
 class _Answers:
     """The answers of the routes."""
 
-    def __init__(self, settings: ApiSettings, freshness: Freshness, live: Live, pool: Pool) -> None:
+    def __init__(
+        self, settings: ApiSettings, freshness: Freshness, live: Live, pool: Pool, controls: Controls, stable_s: int
+    ) -> None:
         self._settings = settings
         self._freshness = freshness
         self._live = live
         self._pool = pool
+        self._controls = controls
+        self._stable_s = stable_s
         self._demands = Demands(freshness, self._positions, settings)
 
     async def recommend(self, kind: str, request: Request, key: str) -> Response:
@@ -144,16 +162,30 @@ class _Answers:
         asked = parameters.parse(Parameters, request.query)
         asked.check()
         user = LONG.parse(key)
+        left_out = await self._controls.of(user)
+        query = Query(kind, asked, user, self._stable_s, left_out, of_item=False, explain=asked.explain)
         graph = await self._graph(request.deadline)
-        return self._answer(await self._pool.run(lambda: _recommended(graph, kind, user, asked, request.deadline)))
+        return self._answer(await self._pool.run(lambda: _recommended(graph, query, request.deadline)))
+
+    async def similar(self, kind: str, request: Request, key: str) -> Response:
+        """The items of a kind that are similar to an item."""
+        asked = parameters.parse(Options, request.query)
+        asked.check()
+        left_out = await self._controls.of(None)
+        query = Query(kind, asked, LONG.parse(key), self._stable_s, left_out, of_item=True)
+        graph = await self._graph(request.deadline)
+        found = await self._pool.run(lambda: query.walk(graph.views(), request.deadline))
+        items = [SimilarItem(*scored) for scored in found.items]
+        return self._answer(Similar(query.key, items, found.walks, found.partial))
 
     async def all(self, request: Request, key: str) -> Response:
         """The same of all kinds, with the defaults of all other parameters."""
-        asked = Parameters(explain=parameters.parse(AllParameters, request.query).explain)
-        user = LONG.parse(key)
+        explain, user = parameters.parse(AllParameters, request.query).explain, LONG.parse(key)
+        how = Parameters(), user, self._stable_s, await self._controls.of(user)
+        queries = [Query(kind, *how, of_item=False, explain=explain) for kind in KINDS]
         graph = await self._graph(request.deadline)
         by_kind = await self._pool.run(
-            lambda: {kind: _recommended(graph, kind, user, asked, request.deadline) for kind in KINDS}
+            lambda: {query.kind: _recommended(graph, query, request.deadline) for query in queries}
         )
         return self._answer(AllRecommendations.from_kinds(user, by_kind))
 
@@ -173,8 +205,8 @@ class _Answers:
         return self._now()
 
 
-def _recommended(graph: Graph, kind: str, user: int, asked: Parameters, deadline: Deadline) -> Recommendations:
-    result = recommend(graph.view(kind), user, budget_s=WALKING * deadline.left, **asdict(asked))
+def _recommended(graph: Graph, query: Query, deadline: Deadline) -> Recommendations:
+    result = query.walk(graph.views(), deadline)
     through = {item: [Via(*via) for via in vias[:VIAS]] for item, vias in result.explanations.items()}
     items = [RecommendedItem(item, score, through.get(item, UNSET)) for item, score in result.items]
-    return Recommendations(user, items, result.walks, result.partial, "popular" if result.fallback else None)
+    return Recommendations(query.key, items, result.walks, result.partial, "popular" if result.fallback else None)

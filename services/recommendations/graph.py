@@ -5,7 +5,7 @@ writes. Unlike GraphJet, there are no segments: a node's edges lie side by side,
 memory accesses.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -37,9 +37,20 @@ class Bipartite(NamedTuple):
 
     def known(self, user_id: int) -> Int32s:
         """Item numbers of the user's edges, oldest first; empty for a user without any."""
-        user = self.user_names.find(user_id)
-        start, length = self.users[user] if 0 <= user < len(self.users) else (0, 0)
-        return self.user_edges[start : start + length]
+        return _edges(self.users, self.user_edges, self.user_names.find(user_id))
+
+    def listeners(self, item_id: int) -> Int32s:
+        """User numbers of the item's edges, oldest first; empty for an item without any."""
+        return _edges(self.items, self.item_edges, self.item_names.find(item_id))
+
+    def at(self, user_id: int) -> Int32s:
+        """The number of a user with edges, as an array of one; empty for a user without any."""
+        return np.full(min(1, len(self.known(user_id))), self.user_names.find(user_id), np.int32)
+
+    def numbers(self, item_ids: Collection[int]) -> Int32s:
+        """The numbers of the items among `item_ids` that the graph has."""
+        numbers = self.item_names.find_all(np.fromiter(item_ids, np.int64, len(item_ids)))
+        return numbers[(numbers >= 0) & (numbers < len(self.items))]
 
 
 class Graph:
@@ -72,8 +83,12 @@ class Graph:
         return ids + lists + log + copies
 
     def view(self, kind: str) -> Bipartite:
-        """The graph of a kind after the last `append`. Raises ValueError for an unknown kind."""
-        return self._views[self.kinds.index(kind)]
+        """The graph of a kind after the last `append`. Raises KeyError for an unknown kind."""
+        return self.views()[kind]
+
+    def views(self) -> Mapping[str, Bipartite]:
+        """The graphs of all kinds after one and the same `append`, so that a user has the same number in all."""
+        return dict(zip(self.kinds, self._views, strict=True))
 
     def append(self, events: Int64s) -> None:
         """Add events, oldest first: int64 of shape (n, 1 + kinds), the user's id and an item id per kind.
@@ -114,6 +129,12 @@ class Graph:
             Bipartite(names, ids.names, users, edges, lists.nodes[: len(ids)].copy(), lists.pool[0])
             for edges, ids, lists in sides
         )
+
+
+def _edges(nodes: Int32s, pool: Int32s, node: int) -> Int32s:
+    """The edges of a node; empty for a number without edges."""
+    start, length = nodes[node] if 0 <= node < len(nodes) else (0, 0)
+    return pool[start : start + length]
 
 
 def _numbers(ids: Ids, lists: Lists, names: Int64s) -> Int32s:

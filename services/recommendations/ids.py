@@ -29,6 +29,10 @@ class IdTable(NamedTuple):
         """The dense number of an external id, or -1."""
         return int(self.slots[_slot(self.external, self.slots, np.int64(name))])
 
+    def find_all(self, names: Int64s) -> Int32s:
+        """The dense numbers of external ids, -1 for an unknown id."""
+        return _find_all(self.external, self.slots, names)
+
 
 class Ids:
     """Growing map of a kind's ids; numbers of dead ids are reused.
@@ -92,6 +96,14 @@ def _slot(external: Int64s, slots: Int32s, name: np.int64) -> np.int64:
         if at == len(slots):
             at = np.int64(0)
     return at
+
+
+@kernel
+def _find_all(external: Int64s, slots: Int32s, names: Int64s) -> Int32s:
+    numbers = np.empty(len(names), np.int32)
+    for j in range(len(names)):
+        numbers[j] = slots[_slot(external, slots, names[j])]
+    return numbers
 
 
 @kernel

@@ -120,5 +120,8 @@ def warm_up() -> None:
     for first in (0, 1_000, 2_000):
         numbers = np.arange(first, first + 1_000, dtype=np.int64)
         graph.append(np.column_stack([numbers % 50, numbers, numbers % 7, numbers]))
+    view = graph.view(KINDS[0])
     for explain in (False, True):
-        recommend(graph.view(KINDS[0]), 1, walks=10_000, early_stop=True, explain=explain)
+        recommend(view, 1, walks=10_000, early_stop=True, explain=explain)
+    recommend(view, -1, allowed=view.items[:, 1] > 0)
+    view.numbers([1])

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from services.events import LISTENING_EVENTS, ListeningEvent, decode_event
+from services.recommendations import rules, shown
 from services.recommendations.packing import Int64s, PlayBatch, pack, unpack
 from services.recommendations.settings import WindowSettings
 from streamstate.app import App, Fold, FoldContext, Record, Source
@@ -51,5 +52,9 @@ def app(settings: WindowSettings) -> App:
     """The use case over the newest records of each partition."""
     plays = Source(LISTENING_EVENTS, LONG, decode_event, requires_beginning=False)
     log = UserState[int](lambda _user: (), [Since(PLAYS, 0, settings.window)], partial(without, window=settings.window))
-    folds = (Fold((plays,), partial(fold, window=settings.window), users=log),)
-    return App("recommendations", folds, any_instance=True)
+    folds = [Fold((plays,), partial(fold, window=settings.window), users=log)]
+    if settings.recommendation_rules:
+        folds.append(rules.FOLD)
+    if settings.shown:
+        folds.append(shown.fold(settings.shown))
+    return App("recommendations", tuple(folds), any_instance=True)

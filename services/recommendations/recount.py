@@ -2,15 +2,19 @@
 
 import base64
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 
 from confluent_kafka import Message
 
+from services.recommendations.model import app
 from services.recommendations.settings import WindowSettings
 from services.reference_decoding import FIELDS, listening_event
+from streamstate.app import App
 from streamstate.verify.recount import Recount, Recounted, Stored, unequal
+from streamstate.verify.replay import Replay
 
-KEY = "plays"
+KEY, TOPIC = "plays", "listening-events"
 Play = tuple[int, ...]
 
 
@@ -80,5 +84,31 @@ class PlaysRecount(Recount):
         return last[0] < number <= following and before <= time <= first[1]
 
 
+class AllRecount(Recount):
+    """The plays, and a replay of the other folds of `app`."""
+
+    def __init__(self, window: int, app: App) -> None:
+        self._plays, self._others = PlaysRecount(window), Replay(app)
+
+    def add(self, message: Message, stream_time: int) -> bool:
+        return self._of(message).add(message, stream_time)
+
+    def add_erased(self, message: Message, stream_time: int) -> None:
+        self._of(message).add_erased(message, stream_time)
+
+    def expected_keys(self) -> Iterable[str]:
+        return [*self._plays.expected_keys(), *self._others.expected_keys()]
+
+    def wrong(self, key: str, stored: Stored | None) -> str | None:
+        return (self._plays if key == KEY else self._others).wrong(key, stored)
+
+    def _of(self, message: Message) -> Recount:
+        return self._plays if message.topic() == TOPIC else self._others
+
+
 def recount(settings: WindowSettings) -> Recounted:
-    return Recounted("recommendations", ("listening-events",), partial(PlaysRecount, settings.window))
+    whole = app(settings)
+    if len(whole.folds) == 1:
+        return Recounted(whole.name, (TOPIC,), partial(PlaysRecount, settings.window))
+    others = replace(whole, folds=whole.folds[1:])
+    return Recounted(whole.name, (TOPIC, *others.topics), partial(AllRecount, settings.window, others))

@@ -5,20 +5,24 @@ GraphJet (Sharma et al., VLDB 2016); stopping early follows Pixie (Eksombatchai 
 """
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from services.recommendations.graph import Bipartite
-from services.recommendations.lists import LENGTH
-from services.recommendations.visits import Leaders, Visits
+from services.recommendations.popular import most_heard
+from services.recommendations.visits import Leaders, Steps, Visits, generator
 
 BLOCK = 256  # walkers in step: enough to keep the memory busy, few enough to look at the clock often
 WARM_UP = 4 * BLOCK  # walks before the first look at whether the list is settled; a look costs 100 walks
 PACE = 1.5  # the next look is after so many times more walks
 
 Int32s = NDArray[np.int32]
+Bools = NDArray[np.bool_]
+NONE = np.empty(0, np.int32)
 Scored = list[tuple[int, int]]
 
 
@@ -27,62 +31,82 @@ class Recommendation:
     """The result of `recommend`."""
 
     items: Scored
-    """(item id, score), best first, ties by id. The score is the number of visits; of edges if `fallback`."""
+    """(item id, score), best first, ties by id. The score is the number of visits; of listeners if `fallback`."""
     walks: int
     """Finished walks."""
     partial: bool = False
     """The time budget ended the walks; further walks would improve the ranking."""
     fallback: bool = False
-    """The user has no edges, or the walks met nothing new: the items are the most popular items."""
+    """The user has no edges, or the walks met nothing new: the items have the most listeners."""
     explanations: dict[int, Scored] = field(default_factory=dict)
     """Item id -> (known item's id, visits through it), most first; the visits add up to the score."""
 
 
+class Start(NamedTuple):
+    """The users among whom a walker draws its home, and the weight of the start among several starts."""
+
+    users: Int32s
+    weight: float = 1.0
+
+
 def recommend(
     graph: Bipartite,
-    user_id: int,
+    user_id: int | None,
     *,
     limit: int = 10,
     walks: int = 1000,
     walk_length: int = 100,
     reset_probability: float = 0.1,
+    recency: float = 0,
     seed: int | None = None,
     early_stop: bool = False,
     budget_s: float | None = None,
     explain: bool = False,
+    starts: Sequence[Start] = (),
+    allowed: Bools | None = None,
 ) -> Recommendation:
     """At most `limit` items unknown to the user, by the number of visits of walkers.
 
     A walker starts at the user. In each of `walk_length` / 2 rounds (rounded up) the walker goes back to the
     user with `reset_probability`, else along an edge of the current user to an item, which counts as a visit, and
-    along an edge of the item to a user. A repeated play is a further edge, so repeated plays weigh more.
+    along an edge of the item to a user. A repeated play is a further edge, so repeated plays weigh more. With
+    `recency` r, the edge at the fraction x of a node's edges (0: the oldest, 1: the newest) has the weight x**r.
 
-    The same `seed` on the same graph gives the same list. `early_stop` ends at a settled list (savings: see
-    `Leaders`). `budget_s` (seconds) ends the walks after the current block; the first block is always finished.
-    `explain` fills `explanations`. The caller checks the ranges: counts from 1.
+    With `starts`, the walks start there instead, divided by weight; `_boosted` has the scores. `allowed` tells by item
+    number whether an item may be recommended. Without a user, nothing is known, and there is no fallback.
+
+    The same `seed` on the same graph gives the same list. `early_stop` ends at a settled list of a single start
+    (savings: see `Leaders`). `budget_s` (seconds) ends the walks after the current block; the first block of each start
+    is always finished. `explain` fills `explanations`, for a single start. The caller checks the ranges: counts from 1.
     """
-    known, rounds = graph.known(user_id), (walk_length + 1) // 2
-    visits = Visits(
-        graph,
-        user_id,
-        walks=walks,
-        rounds=rounds,
-        reset=reset_probability,
-        seed=seed,
-        explain=explain,
-    )
-    partial = len(known) > 0 and _walk(visits, walks, limit if early_stop else None, budget_s)
-    items, scores = _top(graph, *visits.unknown(), limit)
-    if len(items) == 0:
-        popular = _popular(graph, known, limit)
-        return Recommendation(_scored(graph, *popular), visits.walks, partial, fallback=True)
-    explanations = _explained(graph, visits, items) if explain else {}
-    return Recommendation(_scored(graph, items, scores), visits.walks, partial, explanations=explanations)
-
-
-def _walk(visits: Visits, walks: int, settle: int | None, budget_s: float | None) -> bool:
-    """Walk in blocks until done, the first `settle` items are settled, or (True) the budget is spent."""
+    fresh = np.ones(len(graph.items), np.bool_) if allowed is None else allowed.copy()
+    if user_id is not None:
+        fresh[graph.known(user_id)] = False
+        starts = starts or (Start(graph.at(user_id)),)
+    starts = [start for start in starts if len(start.users)]
+    steps = Steps((walk_length + 1) // 2, reset_probability, recency, generator(seed))
+    shares = _shares(walks, starts)
+    all_visits = [Visits(graph, start.users, fresh, n, steps, explain) for start, n in zip(starts, shares, strict=True)]
+    settle = limit if early_stop and len(starts) == 1 else None
     deadline = np.inf if budget_s is None else time.monotonic() + budget_s
+    ended = [_walk(visits, n, settle, deadline) for visits, n in zip(all_visits, shares, strict=True)]
+    items, scores = _top(graph, *_boosted([visits.unknown() for visits in all_visits]), limit)
+    finished = sum(visits.walks for visits in all_visits)
+    if len(items) == 0 and user_id is not None:
+        popular = most_heard(graph, fresh, limit)
+        return Recommendation(_scored(graph, *_top(graph, *popular, limit)), finished, any(ended), fallback=True)
+    explanations = _explained(graph, all_visits[0], items) if explain and len(starts) == 1 else {}
+    return Recommendation(_scored(graph, items, scores), finished, any(ended), explanations=explanations)
+
+
+def _shares(walks: int, starts: Sequence[Start]) -> list[int]:
+    """The walks of each start, by weight, at least one."""
+    total = sum(start.weight for start in starts)
+    return [max(1, round(walks * start.weight / total)) for start in starts]
+
+
+def _walk(visits: Visits, walks: int, settle: int | None, deadline: float) -> bool:
+    """Walk in blocks until done, the first `settle` items are settled, or (True) the time is over."""
     leaders, look = None, float(WARM_UP)
     while visits.walks < walks:
         if visits.walks and time.monotonic() >= deadline:
@@ -95,6 +119,22 @@ def _walk(visits: Visits, walks: int, settle: int | None, budget_s: float | None
     return False
 
 
+def _boosted(counts: Sequence[tuple[Int32s, Int32s]]) -> tuple[Int32s, Int32s]:
+    """Item numbers and scores of the items visited from several starts: (sum of sqrt(visits from a start))**2.
+
+    The multi-hit booster of Pixie (Eksombatchai et al., "Pixie: A System for Recommending 3+ Billion Items to 200+
+    Million Users in Real-Time", WWW 2018, section 3.1): an item related to several starts is before an item with as
+    many visits from one start. The visits from a single start are the scores themselves. Unlike in Pixie, the
+    walks of a start do not depend on its number of edges.
+    """
+    if len(counts) == 1:
+        return counts[0]
+    items = np.concatenate([NONE, *(items for items, _ in counts)])
+    visits = np.concatenate([NONE, *(visits for _, visits in counts)])
+    found, at = np.unique(items, return_inverse=True)
+    return found, np.rint(np.bincount(at, np.sqrt(visits), len(found)) ** 2).astype(np.int32)
+
+
 def _top(graph: Bipartite, items: Int32s, scores: Int32s, limit: int) -> tuple[Int32s, Int32s]:
     """The best `limit` of the items, ties by id; ids are looked up only for candidates of the list."""
     if len(items) > limit:
@@ -102,13 +142,6 @@ def _top(graph: Bipartite, items: Int32s, scores: Int32s, limit: int) -> tuple[I
         items, scores = items[enough], scores[enough]
     order = np.lexsort((graph.item_names.external[items], -scores))[:limit]
     return items[order], scores[order]
-
-
-def _popular(graph: Bipartite, known: Int32s, limit: int) -> tuple[Int32s, Int32s]:
-    edges = graph.items[:, LENGTH].copy()
-    edges[known] = 0
-    items = np.flatnonzero(edges > 0).astype(np.int32)
-    return _top(graph, items, edges[items], limit)
 
 
 def _explained(graph: Bipartite, visits: Visits, items: Int32s) -> dict[int, Scored]:

@@ -1,53 +1,62 @@
-"""The visits of walkers from a user, and the most visited items."""
+"""The visits of walkers, and the most visited items."""
 
 import secrets
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from services.recommendations.graph import Bipartite
 from services.recommendations.kernel import kernel
-from services.recommendations.walk import GAMMA, walk
+from services.recommendations.walk import GAMMA, Words, walk
 
 Int32s = NDArray[np.int32]
+Bools = NDArray[np.bool_]
+
+
+class Steps(NamedTuple):
+    """The steps of a walk: at most `rounds` rounds; other members as the arguments of `recommend`.
+
+    state: the single word of the random generator, which walks change.
+    """
+
+    rounds: int
+    reset: float
+    recency: float
+    state: Words
+
+
+def generator(seed: int | None) -> Words:
+    """The state of a generator that begins at `seed`, or at random."""
+    return np.array([secrets.randbits(64) if seed is None else seed % 2**64], np.uint64)
 
 
 class Visits:
-    """The items visited by walkers from a user, in sequence.
+    """The items visited by walkers from a start, in sequence.
 
     Visits are counted in a hash table as long as the trail: a counter for each item of the catalogue costs more memory.
     """
 
-    def __init__(
-        self,
-        graph: Bipartite,
-        user_id: int,
-        *,
-        walks: int,
-        rounds: int,
-        reset: float,
-        seed: int | None,
-        explain: bool,
-    ) -> None:
-        """Room for `walks` walks of `rounds` rounds; other arguments as for `recommend`."""
+    def __init__(self, graph: Bipartite, starts: Int32s, fresh: Bools, walks: int, steps: Steps, explain: bool) -> None:
+        """Room for `walks` walks, whose homes are drawn from the user numbers `starts`; each user has edges.
+
+        fresh: by item number, whether the item may be recommended.
+        """
         self.walks = self._visits = 0
-        self._graph, self._query, self._rounds = graph, graph.user_names.find(user_id), rounds
-        self._reset = np.uint64(reset * 2**32)
-        self._state = np.array([secrets.randbits(64) if seed is None else seed % 2**64], np.uint64)
-        self._trail = np.empty(walks * rounds, np.int32)
-        self._vias = np.empty(walks * rounds if explain else 0, np.int32)
-        self._fresh = np.ones(len(graph.items), np.bool_)
-        self._fresh[graph.known(user_id)] = False
+        self._graph, self._starts, self._fresh, self._rounds = graph, starts, fresh, steps.rounds
+        self._how = (np.uint64(steps.reset * 2**32), 1 / (1 + steps.recency), steps.state)
+        self._trail = np.empty(walks * steps.rounds, np.int32)
+        self._vias = np.empty(walks * steps.rounds if explain else 0, np.int32)
 
     def __len__(self) -> int:
         """Visits so far."""
         return self._visits
 
     def more(self, walks: int) -> None:
-        """Let so many more walkers go. The user must have edges."""
+        """Let so many more walkers go. There must be a start."""
         trail, vias = self._trail[self._visits :], self._vias[self._visits :]
         _, _, users, user_edges, items, item_edges = self._graph
-        start = (self._query, walks, self._rounds, self._reset, self._state)
+        start = (self._starts, walks, self._rounds, *self._how)
         self._visits += walk(users, user_edges, items, item_edges, *start, trail, vias)
         self.walks += walks
 
@@ -56,7 +65,7 @@ class Visits:
         return self._trail[visits : self._visits]
 
     def unknown(self) -> tuple[Int32s, Int32s]:
-        """The numbers of the visited items unknown to the user, and their visits, in the order of first visits."""
+        """The numbers of the visited items that may be recommended, and their visits, in the order of first visits."""
         trail = self._trail[: self._visits]
         items, visits = np.empty_like(trail), np.empty_like(trail)
         count = _count(trail, self._fresh, len(trail).bit_length() + 1, items, visits)
@@ -70,7 +79,7 @@ class Visits:
 
 
 @kernel
-def _count(trail: Int32s, fresh: NDArray[np.bool_], bits: int, items: Int32s, visits: Int32s) -> int:
+def _count(trail: Int32s, fresh: Bools, bits: int, items: Int32s, visits: Int32s) -> int:
     """Write the fresh items of `trail` and their visits; returns the number of these items.
 
     A table of 2**`bits` places, at least twice as many as items, leads to the place in `items`, plus one: open

@@ -19,31 +19,41 @@ def walk(
     user_edges: Int32s,
     items: Int32s,
     item_edges: Int32s,
-    query: int,
+    starts: Int32s,
     walkers: int,
     rounds: int,
     reset: np.uint64,
+    evenness: float,
     state: Words,
     trail: Int32s,
     vias: Int32s,
 ) -> int:
-    """Let `walkers` start at user number `query` and write visited items to `trail`; returns the number of visits.
+    """Let `walkers` start and write visited items to `trail`; returns the number of visits.
 
-    A round is a reset (with probability `reset` / 2**32) or two half-steps, to an item and to a user of
-    the item. `trail` has room for walkers * rounds. `vias`, as long or empty, gets for each visit the known item
-    by which the walker last left the query user. `state` is the generator's single word.
+    The home of a walker is a user number of `starts`, drawn for each walker. A round is a reset to the home (with
+    probability `reset` / 2**32) or two half-steps, to an item and to a user of the item. `evenness` is 1 where all
+    edges of a node are as likely, below 1 where newer edges are likelier (see `_favour_new`). `trail` has room for
+    walkers * rounds. `vias`, as long or empty, gets for each visit the item by which the walker last left its home.
+    `state` is the generator's single word.
 
     The walkers move in step, and each phase is a loop over all walkers without dependencies, so the processor waits
     for many memory accesses at once: several times as fast as a walker after another. Indexes
     are unsigned, which saves Python's wrap-around; an edge always leads to a node that has an edge back.
     """
-    at, via = np.full(walkers, query, np.int32), np.zeros(walkers, np.int32)
-    going, home = np.empty(walkers, np.int32), np.empty(walkers, np.bool_)
+    via, going = np.zeros(walkers, np.int32), np.empty(walkers, np.int32)
     edge, draws = np.empty(walkers, np.uint64), np.empty(2 * walkers, np.uint64)
+    homes = np.full(walkers, starts[0], np.int32)
+    if len(starts) > 1:
+        _draw(state, draws, evenness)
+        for walker in range(walkers):
+            homes[walker] = starts[_place(draws[walker], np.uint64(len(starts)))]
+    at, home = homes.copy(), np.empty(walkers, np.bool_)
     visits = 0
     for _ in range(rounds):
-        _draw(state, draws)
-        on = _leave(users, query, reset, draws, at, home, going, edge)
+        _draw(state, draws, evenness)
+        if len(vias):
+            _compare(at, homes, home)
+        on = _leave(users, homes, reset, draws, at, going, edge)
         for k in range(on):
             trail[visits + k] = user_edges[edge[k]]
         for k in range(on):
@@ -59,35 +69,41 @@ def walk(
 @kernel
 def _leave(
     users: Int32s,
-    query: int,
+    homes: Int32s,
     reset: np.uint64,
     draws: Words,
     at: Int32s,
-    home: NDArray[np.bool_],
     going: Int32s,
     edge: Words,
 ) -> int:
-    """Reset walkers, or choose an edge of their user `at`: the number of moving walkers. `at` becomes `query`."""
+    """Reset walkers, or choose an edge of their user `at`: the number of moving walkers. `at` becomes `homes`."""
     on = 0
     for walker in range(len(at)):
         edge[on] = _pick(users, at[walker], draws[walker])
-        going[on], home[on] = walker, at[walker] == query
-        at[walker] = query
+        going[on] = walker
+        at[walker] = homes[walker]
         on += int((draws[walker] & LOW_HALF) >= reset)  # the next walker overwrites a reset walker
     return on
 
 
 @kernel
+def _compare(at: Int32s, homes: Int32s, home: NDArray[np.bool_]) -> None:
+    """Tell of each walker whether its user is its home."""
+    for walker in range(len(at)):
+        home[walker] = at[walker] == homes[walker]
+
+
+@kernel
 def _note(going: Int32s, home: NDArray[np.bool_], via: Int32s, trail: Int32s, vias: Int32s) -> None:
-    """For each visit of the round, the known item through which its walker last left."""
+    """For each visit of the round, the item through which its walker last left its home."""
     for k in range(len(going)):
-        if home[k]:
+        if home[going[k]]:
             via[going[k]] = trail[k]
         vias[k] = via[going[k]]
 
 
 @kernel
-def _draw(state: Words, draws: Words) -> None:
+def _draw(state: Words, draws: Words, evenness: float) -> None:
     """Fill `draws` with 64 random bits each: SplitMix64 (Steele, Lea & Flood, OOPSLA 2014)."""
     first = state[0]
     for k in range(len(draws)):
@@ -96,6 +112,20 @@ def _draw(state: Words, draws: Words) -> None:
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         draws[k] = z ^ (z >> np.uint64(31))
     state[0] = first + np.uint64(len(draws)) * GAMMA
+    if evenness != 1.0:
+        _favour_new(draws, evenness)
+
+
+@kernel
+def _favour_new(draws: Words, evenness: float) -> None:
+    """Raise the upper half of each draw, a fraction of 2**32, to the power `evenness`.
+
+    Edges are oldest first, so the edge at the fraction x of a list gets the weight x ** (1 / evenness - 1).
+    """
+    for k in range(len(draws)):
+        fraction = float(draws[k] >> np.uint64(32)) / 2.0**32
+        upper = np.uint64(min(fraction**evenness * 2.0**32, 2.0**32 - 1))
+        draws[k] = upper << np.uint64(32) | draws[k] & LOW_HALF
 
 
 @kernel
@@ -103,4 +133,10 @@ def _pick(nodes: Int32s, node: np.int32, draw: np.uint64) -> np.uint64:
     """The place of an edge of the node, by the upper half of `draw`."""
     at = np.uint64(node)
     start, length = np.uint64(nodes[at, START]), np.uint64(nodes[at, LENGTH])
-    return start + ((draw >> np.uint64(32)) * length >> np.uint64(32))
+    return start + _place(draw, length)
+
+
+@kernel
+def _place(draw: np.uint64, length: np.uint64) -> np.uint64:
+    """A number below `length`, by the upper half of `draw`."""
+    return (draw >> np.uint64(32)) * length >> np.uint64(32)

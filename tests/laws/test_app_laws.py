@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from devkit import registry
 from devkit.registry import SERVICES
+from services.recommendations import model as recommendations
+from services.recommendations.settings import WindowSettings
 from services.topics import model as kept
 from services.topics.settings import KeptSettings, KeptTopic, RangeIndex, WindowIndex
 from streamstate.app import App
@@ -71,6 +73,11 @@ RECORDS: dict[str, st.SearchStrategy[Pair]] = {
     "events": profile_events.map(lambda event: (LONG.encode(event["key"]), event_json(event))),
     "carts": st.tuples(st.sampled_from(CARTS).map(UUID.encode), st.none() | labels.map(str.encode)),
     "stock": st.tuples(st.sampled_from(STOCK).map(PAIR.encode), st.none() | labels.map(str.encode)),
+    "recommendation-rules": st.tuples(
+        st.sampled_from([b"tracks:1", b"artists:2", b"category:live", b"artist:1"]),
+        st.none() | st.sampled_from([b'{"rule": "deny"}', b'{"categories": ["live"]}', b"{}", b'{"rule": "no"}']),
+    ),
+    "shown": st.tuples(ids.map(LONG.encode), ids.map(b'{"kind": "tracks", "id": %d}'.__mod__)),
 }
 """A strategy of the records of each topic that an app reads; a new topic needs one here."""
 
@@ -100,6 +107,9 @@ KEPT = (
 )
 """Every kind of key and index, with retentions as short as the histories of these tests."""
 
+CONTROLLED = WindowSettings(window=1_000, recommendation_rules=True, shown=2)
+"""Recommendations with all topics that control them."""
+
 Records = dict[str, dict[int, list[RawRecord]]]
 """By topic and partition, in offset order."""
 
@@ -110,6 +120,7 @@ APPS = {
     "everything": profile_app(EVERYTHING),
     "compact": profile_app(COMPACT),
     "overall": profile_app(OVERALL),
+    "controlled": renamed(recommendations.app(CONTROLLED), "controlled", {}),
 }
 MERGING = [name for name, app in APPS.items() if app.merges]
 

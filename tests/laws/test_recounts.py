@@ -10,6 +10,7 @@ from confluent_kafka import Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from services.recommendations import recount as recommendations
 from streamstate.cli.services import deployments
 from streamstate.erasure.deletions import erased
 from streamstate.errors import Misconfigured
@@ -22,7 +23,7 @@ from streamstate.verify import replay
 from streamstate.verify.recount import Recount
 from streamstate.verify.redis_state import RedisState
 from streamstate.verify.replay import recounted, replayed
-from tests.laws.test_app_laws import APPS, PARTITIONS, RECORDS, Records, numbered, pairs_of
+from tests.laws.test_app_laws import APPS, CONTROLLED, PARTITIONS, RECORDS, Records, numbered, pairs_of
 from tests.laws.test_erasure_laws import ALL as ERASING
 from tests.laws.test_erasure_laws import World, user_of
 
@@ -30,6 +31,7 @@ PROFILES = ("everything", "compact", "overall")
 RECOUNTS = {
     **{of.service: of.recounted for of in deployments(CommandSettings.model_validate({}))},
     "kept": replayed(APPS["kept"]),
+    "controlled": recommendations.recount(CONTROLLED),
     **{name: recounted(APPS[name]) for name in PROFILES},
     **{f"{name} replayed": replayed(APPS[name]) for name in (*PROFILES, "metrics")},
 }

@@ -1,47 +1,19 @@
 """The recommender over HTTP: parameters, the fallback, explanations, status."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from werkzeug.test import Client
 
-from services.events import KINDS, LISTENING_EVENTS
+from services.events import KINDS
 from services.recommendations.answers import AllRecommendations, Recommendations
-from services.recommendations.api import Pool, build
-from services.recommendations.live import Live, warm_up
-from services.recommendations.model import app
-from services.recommendations.settings import PoolSettings, WindowSettings
-from streamstate.settings import ApiSettings, load
-from streamstate.state.memory import MemoryReader, MemoryStore
-from streamstate.web.freshness import Freshness
+from services.recommendations.live import warm_up
+from services.recommendations.queries import slot_seed
 from tests.contract import hold
-from tests.raw import Play
-from tests.serving import FixedTopics, Loop, Wsgi, sample, scrape
-from tests.unit.recommendations.following import PARTITIONS, WINDOW, driver, fold, records
+from tests.serving import Loop, sample, scrape
+from tests.unit.recommendations.following import PARTITIONS, driver, fold, records
+from tests.unit.recommendations.serving import ME, PLAYS, STRANGER, Recommender, served
 
-ME, STRANGER = 1, 4711
-# User 1 shares artist 7 with users 2 and 3, who also play 8 (both of them) and 9.
-PLAYS: list[Play] = [
-    (1, 7, 17, 27, 0), (2, 7, 17, 27, 0), (2, 8, 18, 28, 0), (3, 7, 17, 27, 0), (3, 8, 18, 28, 0), (3, 9, 19, 29, 0),
-]  # fmt: skip
-
-
-@dataclass
-class Recommender:
-    store: MemoryStore
-    live: Live
-    client: Client
-    wsgi: Wsgi
-
-    def get(self, path: str, status: int = 200) -> Any:
-        response = self.client.get(f"/v1/users/{path}")
-        assert response.status_code == status
-        return response.get_json(force=True)
-
-    def follow(self) -> None:
-        while self.live.step():
-            pass
+STABLE_S = 60
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -53,12 +25,7 @@ def compiled() -> None:
 @pytest.fixture
 def starting(loop: Loop) -> Recommender:
     """Before anything was read."""
-    store, topics = MemoryStore(), FixedTopics({LISTENING_EVENTS: PARTITIONS})
-    live, freshness = Live(store, WINDOW), Freshness(topics, [LISTENING_EVENTS])
-    pool = Pool(load(PoolSettings))
-    api = build(app(load(WindowSettings)), load(ApiSettings), MemoryReader(store), freshness, live, pool)
-    wsgi = loop.wsgi(api)
-    return Recommender(store, live, Client(wsgi), wsgi)
+    return served(loop)
 
 
 @pytest.fixture
@@ -109,13 +76,65 @@ def test_a_user_without_plays_gets_what_is_popular_and_is_told_so(recommender: R
         ("resetProbability=1.1", "resetProbability"), ("resetProbability=nan", "resetProbability"),
         ("resetProbability=inf", "resetProbability"), ("resetProbability=x", "resetProbability"),
         ("seed=-1", "seed"), ("seed=9223372036854775808", "seed"), ("earlyStop=maybe", "earlyStop"),
-        ("explain=2", "explain"),
+        ("explain=2", "explain"), ("starts=artists", "starts"), ("starts=artists:1:0", "starts"),
+        ("starts=users:2", "starts"), (f"starts={'user,' * 20}user", "starts"), ("starts=user&explain=true", "explain"),
+        ("starts=artists:9223372036854775808", "starts"), ("exclude=1,,2", "exclude"), ("exclude=01", "exclude"),
+        ("exclude=9223372036854775808", "exclude"), ("recency=-1", "recency"), ("recency=11", "recency"),
     ],
 )  # fmt: skip
 def test_a_parameter_beyond_its_limits_is_400_and_named(recommender: Recommender, query: str, name: str) -> None:
     problem = recommender.get(f"{ME}/recommendations/tracks?{query}", 400)
     assert problem["type"] == "urn:streamstate:problem:bad-parameter"
     assert problem["detail"].startswith(name)
+
+
+def test_items_similar_to_an_item_are_those_of_its_listeners(recommender: Recommender) -> None:
+    def similar(path: str, status: int = 200) -> Any:
+        response = recommender.client.get(f"/v1/{path}")
+        assert response.status_code == status
+        return response.get_json(force=True)
+
+    found = similar("albums/17/similar")
+    assert [item["id"] for item in found["items"]] == [18, 19]
+    assert (found["id"], found["walks"], found["partial"]) == (17, 1_000, False)
+    assert similar("artists/4711/similar") == {"id": 4711, "items": [], "walks": 0, "partial": False}
+    assert [item["id"] for item in similar("artists/7/similar?starts=tracks:29")["items"]] == [8, 9]
+    assert similar("artists/7/similar?starts=user", 400)["detail"].startswith("starts")
+
+
+def test_starts_take_the_place_of_the_user_and_excluded_items_are_left_out(recommender: Recommender) -> None:
+    path = f"{STRANGER}/recommendations/artists"
+    found = recommender.get(f"{path}?starts=artists:8:0.7,tracks:29:0.3")
+    assert (sorted(item["id"] for item in found["items"]), found["fallback"]) == ([7, 9], None)
+    assert [item["id"] for item in recommender.get(f"{ME}/recommendations/artists?exclude=8,5")["items"]] == [9]
+    assert [item["id"] for item in recommender.get(f"{path}?exclude=7")["items"]] == [8, 9]
+    assert recommender.get(f"{path}?starts=user,artists:4711")["fallback"] == "popular"
+
+
+def test_lists_stay_the_same_for_a_time_slot(monkeypatch: pytest.MonkeyPatch, loop: Loop) -> None:
+    steady = served(loop, stable_s=STABLE_S)
+    fold(driver(steady.store), records(PLAYS))
+    steady.follow()
+    now = 1_000_000.0
+    monkeypatch.setattr("time.time", lambda: now)
+
+    def scores(query: str = "") -> Any:
+        return steady.get(f"{ME}/recommendations/artists{query}")["items"]
+
+    first = scores()
+    assert [scores() for _ in range(5)] == [first] * 5
+    assert steady.get(f"{ME}/recommendations")["artistRecommendations"] == first
+    assert scores("?seed=5") != first
+    now += STABLE_S
+    assert scores() != first
+
+
+def test_lists_change_one_after_another_and_in_each_slot() -> None:
+    at = {user: [slot_seed(f"{user}", STABLE_S, now) for now in range(2 * STABLE_S)] for user in range(50)}
+    changes = [next(now for now in range(STABLE_S) if seeds[now] != seeds[now + 1]) for seeds in at.values()]
+    assert len(set(changes)) > 10
+    assert all(len(set(seeds)) == 3 or seeds[0] != seeds[STABLE_S] for seeds in at.values())
+    assert slot_seed("1", 0, 5.0) is None
 
 
 def test_the_time_that_the_caller_allows_ends_the_walks(recommender: Recommender) -> None:

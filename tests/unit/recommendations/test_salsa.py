@@ -1,5 +1,6 @@
 """`recommend` by its properties, on data whose answer is evident, and against exact scores."""
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from devkit.bench.data import listening
 from services.recommendations.graph import Bipartite, Graph
-from services.recommendations.salsa import recommend
+from services.recommendations.salsa import Start, recommend
 
 RESET, LENGTH, ROUNDS = 0.1, 100, 50
 LONG = 100  # rounds after which the power iteration stands still: 0.9 ** 100 < 0.0001
@@ -27,6 +28,12 @@ def graph_of(edges: NDArray[np.int64] | list[tuple[int, int]]) -> Bipartite:
 def checker_board(size: int) -> list[tuple[int, int]]:
     """Even users play even items and odd ones odd items, all but their own number."""
     return [(user, item) for user in range(size) for item in range(user % 2, size, 2) if item != user]
+
+
+def most_heard(edges: list[tuple[int, int]], known: set[int]) -> list[tuple[int, int]]:
+    """The items but `known` with their numbers of listeners, most first, ties by id."""
+    listeners = Counter(item for _, item in set(edges) if item not in known)
+    return sorted(listeners.items(), key=lambda heard: (-heard[1], heard[0]))
 
 
 def precision(view: Bipartite, best: dict[int, list[int]], walks: int, *, early_stop: bool = False) -> float:
@@ -52,8 +59,7 @@ def test_items_are_in_the_graph_unknown_to_the_user_ranked_and_repeatable(
     assert found.items == sorted(found.items, key=lambda scored: (-scored[1], scored[0]))
     assert all(score > 0 for _, score in found.items)
     if found.fallback:
-        popular = {item: sum(played == item for _, played in edges) for item in items}
-        assert dict(found.items) == popular
+        assert found.items == most_heard(edges, known)[:limit]
     else:
         assert {item: sum(n for _, n in via) for item, via in found.explanations.items()} == dict(found.items)
         assert {item for via in found.explanations.values() for item, _ in via} <= known
@@ -95,6 +101,19 @@ def test_odd_lengths_and_resets_at_their_limits() -> None:
     assert (never_leaves.items, never_leaves.fallback) == ([(11, 1)], True)
 
 
+def test_the_loop_of_one_listener_is_not_popular() -> None:
+    view = graph_of([*[(1, 10)] * 1_000, (2, 11), (3, 11), (4, 12), (2, 13), (3, 13), (4, 13)])
+    assert recommend(view, 99).items == [(13, 3), (11, 2), (10, 1), (12, 1)]
+
+
+@given(plays, st.integers(0, 13), st.integers(1, 6))
+@settings(max_examples=200)
+def test_what_is_popular_is_what_most_users_played(edges: list[tuple[int, int]], user: int, limit: int) -> None:
+    known = {item for fan, item in edges if fan == user}
+    found = recommend(graph_of(edges), user, limit=limit, reset_probability=1.0)
+    assert (found.items, found.fallback) == (most_heard(edges, known)[:limit], True)
+
+
 def test_a_cold_user_gets_what_is_popular() -> None:
     view = graph_of([(1, 10), (2, 10), (3, 11), (4, 12)])
     found = recommend(view, 99, limit=2)
@@ -102,6 +121,58 @@ def test_a_cold_user_gets_what_is_popular() -> None:
     nothing_new = recommend(view, 1, limit=5, seed=1)  # the walks only ever meet item 10
     assert (nothing_new.items, nothing_new.fallback) == ([(11, 1), (12, 1)], True)
     assert recommend(graph_of([]), 1).items == []
+
+
+def test_walks_from_an_item_visit_what_its_listeners_play() -> None:
+    edges = listening(2, users=40, tracks=100, events=600)
+    chain, view = Chain(edges), graph_of(edges)
+    item = int(edges[0, 1])
+    fans, plays = np.unique(edges[edges[:, 1] == item, 0], return_counts=True)
+    from_fans = [chain.visits(fan, RESET, ROUNDS, known=True).sum(axis=0) for fan in fans]
+    exact = np.average(from_fans, axis=0, weights=plays)
+    start = Start(view.listeners(item))
+    found = dict(recommend(view, None, limit=100, walks=40_000, seed=9, starts=[start]).items)
+    visits = np.array([found.get(item, 0) for item in chain.items.tolist()]) / 40_000
+    assert np.abs(visits - exact).sum() / visits.sum() < 0.03
+
+
+def test_what_several_starts_lead_to_comes_first() -> None:
+    """Item 20 has as many expected visits as 21 and 22, but from both starts."""
+    edges = [(1, 10), *[(1, 20)] * 2, *[(1, 21)] * 4, (2, 11), *[(2, 20)] * 2, *[(2, 22)] * 4]
+    view = graph_of(edges)
+    starts = [Start(view.listeners(10), 0.5), Start(view.listeners(11), 0.5)]
+    allowed = np.ones(len(view.items), np.bool_)
+    allowed[view.numbers([10, 11])] = False
+    found = recommend(view, None, walks=4_000, walk_length=1, seed=1, starts=starts, allowed=allowed)
+    scores = dict(found.items)
+    single = [dict(recommend(view, None, walks=2_000, walk_length=1, seed=1, starts=[start]).items) for start in starts]
+    assert found.items[0][0] == 20
+    assert scores[20] == pytest.approx(sum(np.sqrt(visits[20]) for visits in single) ** 2, rel=0.1)
+    assert scores[21] == pytest.approx(single[0][21], rel=0.1)
+    heavy = recommend(
+        view, None, walks=4_000, walk_length=1, seed=1, starts=[starts[0], starts[1]._replace(weight=4.5)]
+    )
+    assert dict(heavy.items)[22] > 4 * dict(heavy.items)[21]
+
+
+@pytest.mark.parametrize("recency", [0, 1, 4])
+def test_recency_weighs_the_edges_by_their_place(recency: int) -> None:
+    view = graph_of([(1, 10), *[(2, item) for item in (10, *range(20, 29))]])
+    found = recommend(view, None, walks=100_000, walk_length=1, recency=recency, seed=1, starts=[Start(view.at(2))])
+    shares = {item: visits / 90_000 for item, visits in found.items}  # a tenth of the walks is reset
+    for place, item in enumerate(range(20, 29), 1):
+        expected = ((place + 1) / 10) ** (recency + 1) - (place / 10) ** (recency + 1)
+        assert shares.get(item, 0) == pytest.approx(expected, abs=0.01)
+
+
+def test_a_list_without_its_items_has_as_many_others() -> None:
+    view = graph_of(listening(2, users=40, tracks=100, events=600))
+    first = recommend(view, 1, seed=1).items
+    allowed = np.ones(len(view.items), np.bool_)
+    allowed[view.numbers([item for item, _ in first])] = False
+    second = recommend(view, 1, seed=1, allowed=allowed).items
+    assert [*first, *second] == recommend(view, 1, seed=1, limit=20).items
+    assert len(second) == 10
 
 
 def test_a_spent_budget_gives_a_partial_answer_of_whole_blocks() -> None:
@@ -155,7 +226,7 @@ class Chain:
         self.to_item = plays / np.bincount(self.user, plays)[self.user]
         self.to_user = plays / np.bincount(self.item, plays)[self.item]
 
-    def visits(self, user_id: int, reset: float, rounds: int) -> Floats:
+    def visits(self, user_id: int, reset: float, rounds: int, *, known: bool = False) -> Floats:
         """Expected visits of each round of a walk to each of `items`: float64 of shape (rounds, items).
 
         The sum is what a walk of that many rounds does; the last row is the stationary score.
@@ -168,7 +239,8 @@ class Chain:
             visits[k] = (1 - reset) * np.bincount(self.item, at[self.user] * self.to_item, len(self.items))
             at = np.bincount(self.user, visits[k, self.item] * self.to_user, len(self.users))
             at[query] += reset
-        visits[:, self.item[self.user == query]] = 0  # what the user knows is never recommended
+        if not known:
+            visits[:, self.item[self.user == query]] = 0  # what the user knows is never recommended
         return visits
 
     def best(self, user_id: int, reset: float, rounds: int, limit: int) -> list[int]:

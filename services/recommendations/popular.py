@@ -1,0 +1,45 @@
+"""The items with the most listeners: the fallback of walks without a result."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from services.recommendations.graph import Bipartite
+from services.recommendations.kernel import kernel
+from services.recommendations.lists import LENGTH, START
+
+Int32s = NDArray[np.int32]
+Bools = NDArray[np.bool_]
+
+
+def most_heard(graph: Bipartite, fresh: Bools, limit: int) -> tuple[Int32s, Int32s]:
+    """Numbers of the `fresh` items that may be among the first `limit` by listeners, and their listeners.
+
+    A listener counts once, so the loop of one listener makes no item popular. An item has at least as many plays as
+    listeners: listeners of the items with the most plays are a bound, and only items with as many plays are counted.
+    """
+    plays = np.where(fresh, graph.items[:, LENGTH], 0)
+    _, listeners = _counted(graph, plays, _nth(plays, limit))
+    return _counted(graph, plays, _nth(listeners, limit))
+
+
+def _nth(numbers: Int32s, n: int) -> int:
+    """The `n`th greatest of the numbers; 1 for fewer positive numbers."""
+    return max(1, int(np.partition(numbers, -n)[-n])) if len(numbers) >= n else 1
+
+
+def _counted(graph: Bipartite, plays: Int32s, least: int) -> tuple[Int32s, Int32s]:
+    items = np.flatnonzero(plays >= least).astype(np.int32)
+    listeners, last = np.zeros(len(items), np.int32), np.full(len(graph.users), -1, np.int32)
+    _count(graph.items, graph.item_edges, items, last, listeners)
+    return items, listeners
+
+
+@kernel
+def _count(nodes: Int32s, edges: Int32s, items: Int32s, last: Int32s, listeners: Int32s) -> None:
+    """Count the users of each of `items`. `last[u]`: where in `items` the user u was seen last, -1 at first."""
+    for k in range(len(items)):
+        start = nodes[items[k], START]
+        for edge in range(start, start + nodes[items[k], LENGTH]):
+            user = edges[edge]
+            listeners[k] += int(last[user] != k)
+            last[user] = k

@@ -31,10 +31,10 @@ ALL = ("*", 0)
 
 
 class Schemas(Protocol):
-    """Keeps the schemas of values."""
+    """Keeps the schemas of records."""
 
-    def keep(self, topic: str, values: Collection[bytes | None]) -> None:
-        """Keep the schemas of `values`. Raises `RegistryUnavailable`, `OSError`."""
+    def keep(self, topic: str, rows: Collection[Row]) -> None:
+        """Keep the schemas of `rows`. Raises `RegistryUnavailable`, `OSError`."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class Archiver:
         began, last = time.monotonic(), end - 1
         with self._archive.writing(place, topic_id) as file, self._log.log(place, start) as read:
             for rows in self._rows(read.up_to(end)):
-                self._schemas.keep(place[0], [value for *_, value, _ in rows])
+                self._schemas.keep(place[0], rows)
                 file.add(batch(rows))
                 if file.size >= self._settings.archive_bytes:
                     last = rows[-1][0]

@@ -1,4 +1,4 @@
-"""Schemas of archived values, kept beside the files: old records are readable without the registry."""
+"""Schemas of archived keys and values, kept beside the files: old records are readable without the registry."""
 
 from collections.abc import Collection, Mapping
 
@@ -6,6 +6,7 @@ import msgspec
 import structlog
 
 from streamstate.archive.files import Archive
+from streamstate.archive.rows import Row
 from streamstate.errors import BadRecord, UnknownSchema
 from streamstate.formats.applied import ALL
 from streamstate.formats.format import REGISTERED, Format
@@ -16,7 +17,7 @@ log = structlog.get_logger()
 
 
 class SchemaKeeper:
-    """Fetches each schema of the values of topics with registered formats once."""
+    """Fetches each schema of topics with registered formats once."""
 
     def __init__(self, archive: Archive, registry: Registry, formats: Mapping[str, Format]) -> None:
         self._archive = archive
@@ -24,12 +25,16 @@ class SchemaKeeper:
         self._formats = formats
         self._known: set[int] = set()
 
-    def keep(self, topic: str, values: Collection[bytes | None]) -> None:
-        """Keep the schemas of `values`. Raises `RegistryUnavailable`, and `OSError` where the archive fails."""
+    def keep(self, topic: str, rows: Collection[Row]) -> None:
+        """Keep the schemas of records. Raises `RegistryUnavailable`, and `OSError` where the archive fails."""
         declared = self._formats.get(topic, self._formats.get(ALL))
-        if declared is None or declared.value not in REGISTERED:
+        if declared is None:
             return
-        numbers = {number for value in values if value and (number := _number(value)) is not None}
+        kinds = [kind in REGISTERED for kind in (declared.key, declared.value)]
+        if not any(kinds):
+            return
+        contents = (raw for row in rows for raw, kept in zip(row[3:5], kinds, strict=True) if kept and raw)
+        numbers = {number for raw in contents if (number := _number(raw)) is not None}
         for number in numbers - self._known:
             if self._archive.schema(number) is None:
                 self._fetch(number)
@@ -42,9 +47,9 @@ class SchemaKeeper:
             log.warning("a value has an unknown schema", schema=number, reason=str(error))
 
 
-def _number(value: bytes) -> int | None:
-    """The schema id of a value, None for a value without an id."""
+def _number(raw: bytes) -> int | None:
+    """The schema id of a key or value, None without an id."""
     try:
-        return schema_id(value)
+        return schema_id(raw)
     except BadRecord:
         return None

@@ -26,7 +26,7 @@ from streamstate.formats.writing import FormatEncoder
 from streamstate.keys import CODECS, LONG, LONG_MAX
 from streamstate.state.memory import MemoryStore
 from streamstate.testing import Driver
-from tests.unit.formats.known import NAMES, avro_schema, driver, know, letters, raw, registry, writer
+from tests.unit.formats.known import AWAY, NAMES, avro_schema, driver, know, letters, raw, registry, writer
 
 REGISTERED = ("avro", "protobuf", "jsonschema")
 ids = st.integers(0, LONG_MAX)
@@ -175,7 +175,7 @@ def test_a_member_is_the_value_where_a_service_reads_text(tmp_path: Path) -> Non
     ],
 )
 def test_keys_of_each_of_kafkas_serializers(serializer: str, own: str, key: Any, raw_key: bytes) -> None:
-    found = codec("topic", CODECS[own], Format(key=serializer))  # type: ignore[arg-type]
+    found = codec("topic", CODECS[own], Format(key=serializer), Registry(AWAY))  # type: ignore[arg-type]
     assert (found.decode(raw_key), found.encode(key), found.parse(str(key))) == (key, raw_key, key)
     assert CODECS[found.name] is found
 

@@ -66,7 +66,7 @@ class Kafka(Topics):
 
 
 class NoSchemas:
-    def keep(self, topic: str, values: Collection[bytes | None]) -> None:
+    def keep(self, topic: str, rows: Collection[Row]) -> None:
         """Values have none."""
 
 

@@ -6,12 +6,13 @@ from typing import Any
 
 from streamstate.app import App, Derived, Fold, Form, Source
 from streamstate.errors import Misconfigured
-from streamstate.formats.format import Format
+from streamstate.formats.format import REGISTERED, Format
 from streamstate.formats.plain import WITHIN
-from streamstate.formats.reading import FormatDecoder
+from streamstate.formats.reading import FormatDecoder, KeyReader
 from streamstate.formats.registered.registry import Registry
 from streamstate.formats.writing import FormatEncoder, registering
 from streamstate.keys import CODECS, DIGITS, INT, LONG, KeyCodec
+from streamstate.keys.framed import Framed
 
 ALL = "*"
 """Stands for all topics without an entry."""
@@ -41,7 +42,7 @@ def formatted(app: App, formats: Mapping[str, Format], registry: Registry) -> Ap
     if not registry.url and (needed := [topic for topic, each in declared.items() if each.registered]):
         msg = f"the formats of {', '.join(needed)} need a schema registry: set REGISTRY"
         raise Misconfigured(msg)
-    keys = {source.topic: codec(source.topic, source.key, declared[source.topic]) for source in app.sources}
+    keys = {source.topic: codec(source.topic, source.key, declared[source.topic], registry) for source in app.sources}
     return replace(
         app,
         folds=tuple(_fold(fold, declared, keys, registry) for fold in app.folds),
@@ -68,10 +69,13 @@ def registered(app: App) -> App:
     return replace(app, emits={topic: registering(each, app.output(topic)) for topic, each in app.emits.items()})
 
 
-def codec(topic: str, own: KeyCodec[Any], given: Format) -> KeyCodec[Any]:
+def codec(topic: str, own: KeyCodec[Any], given: Format, registry: Registry) -> KeyCodec[Any]:
     """The codec of a topic's keys, where the service has the codec `own`. Raises `Misconfigured` when none fits."""
     if not given.key or (given.key == "string" and own.name in ("text", "uuid", "pair")):
         return own
+    if given.key in (*REGISTERED, "json") and own.name in ("long", "int", "text", "uuid", "pair"):
+        reader = KeyReader(given.key, registry)
+        return Framed(given.key, given.key_schema, given.key_field, own, reader)
     fitting = _OF_IDS if own.name in ("long", "int") else _OF_TEXT if own.name == "text" else {}
     if given.key not in fitting:
         msg = f"the keys of {topic} are of type {own.name}, and cannot be written by the serializer {given.key}"
@@ -89,13 +93,13 @@ def _fold(fold: Fold, formats: Mapping[str, Format], keys: Mapping[str, KeyCodec
 
 
 def _source(source: Source[Any, Any], given: Format, key: KeyCodec[Any], registry: Registry) -> Source[Any, Any]:
-    if not (given.value or given.fields):
+    if not (given.value or given.fields or given.bom):
         return replace(source, key=key)
     return replace(source, key=key, decode=FormatDecoder.from_format(source.decode, source.form, given, registry))
 
 
 def _derived(topic: str, derived: Derived, given: Format, registry: Registry) -> Derived:
-    key = codec(topic, derived.key, given)
+    key = codec(topic, derived.key, given, registry)
     if key is derived.key and not (given.value or given.fields):
         return derived
     if any(WITHIN in name for name in given.fields.values()):
@@ -108,5 +112,5 @@ def _derived(topic: str, derived: Derived, given: Format, registry: Registry) ->
     def decode(raw: bytes, value: bytes | None) -> tuple[bytes, bytes | None]:
         return own.encode(key.decode(raw)), None if value is None else reader.read(value)
 
-    encode = FormatEncoder((own, key), derived.value, given.value, given.fields, registry)
+    encode = FormatEncoder((own, key), derived.value, given.value, given.fields, registry, latest=given.latest)
     return replace(derived, encode=encode, decode=decode)

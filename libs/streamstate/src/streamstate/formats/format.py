@@ -8,9 +8,9 @@ PLAIN = ("string", "long", "int", "double", "uuid", "bytes")
 """Kafka's own serializers."""
 
 REGISTERED = ("avro", "protobuf", "jsonschema")
-"""Value formats with a schema in the registry."""
+"""Formats with a schema in the registry."""
 
-KeyFormat = Literal["", "string", "long", "int", "double", "uuid", "bytes"]
+KeyFormat = Literal["", "string", "long", "int", "double", "uuid", "bytes", "json", "avro", "protobuf", "jsonschema"]
 ValueFormat = Literal["", "json", "avro", "protobuf", "jsonschema", "string", "long", "int", "double", "uuid", "bytes"]
 
 
@@ -19,7 +19,21 @@ class Format(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    key: KeyFormat = Field(default="", description="the serializer of its keys, by the names of Kafka's own")
+    key: KeyFormat = Field(
+        default="",
+        description="the serializer of its keys, by the names of Kafka's own; json; avro, protobuf and jsonschema as "
+        "Confluent's serializers",
+    )
+    key_field: str = Field(
+        default="",
+        pattern=r"^\w*$",
+        description="the only member of keys of json, avro, protobuf or jsonschema; empty: the keys are no records",
+    )
+    key_schema: int = Field(
+        default=0,
+        ge=0,
+        description="of keys with a schema, its id, as in REGISTRY/subjects/TOPIC-key/versions/latest",
+    )
     value: ValueFormat = Field(
         default="", description="the format of its values; avro, protobuf and jsonschema as Confluent's serializers"
     )
@@ -32,6 +46,12 @@ class Format(BaseModel):
         default="",
         description="the member that is the value, where the service reads text and the topic has records; "
         "`value` when empty; likewise with dots",
+    )
+    bom: bool = Field(default=False, description="whether values of JSON or text may begin with a byte order mark")
+    latest: bool = Field(
+        default=False,
+        description="of a topic that is written: whether its schema is the latest version in the registry, and none is "
+        "registered",
     )
     message: str = Field(
         default="",
@@ -48,9 +68,23 @@ class Format(BaseModel):
         if self.message and self.value != "protobuf":
             msg = "message is for values of the format protobuf"
             raise ValueError(msg)
+        if self.bom and self.value not in ("", "json", "string"):
+            msg = "bom is for values of JSON or text"
+            raise ValueError(msg)
+        if self.latest and self.value not in REGISTERED:
+            msg = "latest is for values of avro, protobuf or jsonschema"
+            raise ValueError(msg)
+        if (self.key in REGISTERED) != bool(self.key_schema) or (
+            self.key_field and self.key not in (*REGISTERED, "json")
+        ):
+            msg = "key_schema, the id of a schema, and key_field are for keys of avro, protobuf or jsonschema"
+            raise ValueError(msg)
+        if self.key == "protobuf" and not self.key_field:
+            msg = "a key of protobuf is a message: name its member by key_field"
+            raise ValueError(msg)
         return self
 
     @property
     def registered(self) -> bool:
-        """Whether its values have schemas in the registry."""
-        return self.value in REGISTERED and not self.message
+        """Whether its keys or values have schemas in the registry."""
+        return self.key in REGISTERED or (self.value in REGISTERED and not self.message)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from streamstate.app import Form
+from streamstate.app import Form, Source
 from streamstate.errors import BadRecord, Misconfigured, RegistryUnavailable, UnknownSchema
 from streamstate.formats import plain
 from streamstate.formats.format import Format
@@ -15,12 +15,16 @@ from streamstate.formats.registered.registry import Registry
 VALUE = "value"
 """The default member for the value."""
 
+BOM = b"\xef\xbb\xbf"
+"""The byte order mark of UTF-8."""
+
 
 @dataclass(frozen=True)
 class FormatDecoder:
     """The `decode` of a source whose topic has another format than the service.
 
-    decode, form: the source's own. value: the format of its values. Errors name the id of the schema.
+    decode, form: the source's own. value: the format of its values. mark: the bytes with which values may begin, and
+    which are left out. Errors name the id of the schema.
     """
 
     decode: Callable[[Any, bytes | None], Any]
@@ -30,6 +34,7 @@ class FormatDecoder:
     field: str
     message: str
     registry: Registry
+    mark: bytes = b""
 
     @classmethod
     def from_format(
@@ -37,11 +42,12 @@ class FormatDecoder:
     ) -> "FormatDecoder":
         """The decoder for the declared format `given`."""
         names = {theirs: own for own, theirs in given.fields.items()}
-        return cls(decode, form, given.value or _FORMATS[form], names, given.field or VALUE, given.message, registry)
+        value, field, mark = given.value or _FORMATS[form], given.field or VALUE, BOM if given.bom else b""
+        return cls(decode, form, value, names, field, given.message, registry, mark)
 
     def __reduce__(self) -> Any:
         own = self.decode, self.form, self.value, self.names, self.field, self.message, self.registry
-        return FormatDecoder, own
+        return FormatDecoder, (*own, self.mark)
 
     def __call__(self, key: Any, value: bytes | None) -> Any:
         """The service's event. Raises `RegistryUnavailable` when the schema is not known yet."""
@@ -61,7 +67,7 @@ class FormatDecoder:
 
     def read(self, value: bytes) -> bytes:
         """`value` in the service's form. Raises `BadRecord`, or any error of the format's own decoder."""
-        content = self._content(value)
+        content = self._content(value.removeprefix(self.mark))
         if self.names:
             content = plain.renamed(content, self.names)
         if self.form == "text":
@@ -76,16 +82,6 @@ class FormatDecoder:
             msg = f"{self.message or self.value} cannot be imported ({error}): correct FORMATS, or install it"
             raise Misconfigured(msg) from error
 
-    def waits(self, value: bytes | None) -> str:
-        """Why the unknown schema of `value` cannot be fetched now; empty when no schema is missing."""
-        try:
-            self._content(value or b"")
-        except RegistryUnavailable as error:
-            return str(error)
-        except Exception:  # noqa: BLE001, a value that cannot be read waits for nothing
-            return ""
-        return ""
-
     @property
     def _framed(self) -> bool:
         return self.value in framing.KINDS
@@ -99,6 +95,33 @@ class FormatDecoder:
             return read_message
         readers = framing.readers(self.registry, self.value)
         return lambda value: readers[framing.schema_id(value)](value)
+
+
+@dataclass(frozen=True)
+class KeyReader:
+    """Reads the content of a key of the format `key`, of any schema. Raises as `FormatDecoder` does."""
+
+    key: str
+    registry: Registry
+
+    def __call__(self, raw: bytes) -> Any:
+        if self.key not in framing.KINDS:
+            return plain.SERDES[self.key][0](raw)
+        number = framing.schema_id(raw, "key")
+        return framing.readers(self.registry, self.key)[number](raw)
+
+
+def waits(source: Source[Any, Any], key: bytes | None, value: bytes | None) -> str:
+    """Why the unknown schema of a record cannot be fetched now; empty when no schema is missing."""
+    try:
+        if isinstance(source.decode, FormatDecoder) and value is not None:
+            source.decode.read(value)
+        source.key.decode(key)
+    except RegistryUnavailable as error:
+        return str(error)
+    except Exception:  # noqa: BLE001, a record that cannot be read waits for nothing
+        return ""
+    return ""
 
 
 _FORMATS: Mapping[Form, str] = {"json": "json", "text": "string"}

@@ -1,14 +1,16 @@
 """Partitions whose next record waits for a schema: left out until the registry answers."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from confluent_kafka import Message
 
-from streamstate.app import App
+from streamstate.app import App, Source
 from streamstate.errors import RegistryUnavailable
-from streamstate.formats.reading import FormatDecoder
+from streamstate.formats.reading import FormatDecoder, waits
 from streamstate.kafka.reading import read_to_end
 from streamstate.kafka.security import Security
+from streamstate.keys.framed import Framed
 from streamstate.state.store import TopicPartition
 
 
@@ -17,8 +19,10 @@ class HeldUp:
 
     def __init__(self, app: App, kafka: str, security: Security) -> None:
         self._folds = [fold.topics for fold in app.folds]
-        self._readers: Mapping[str, FormatDecoder] = {
-            source.topic: source.decode for source in app.sources if isinstance(source.decode, FormatDecoder)
+        self._sources: Mapping[str, Source[Any, Any]] = {
+            source.topic: source
+            for source in app.sources
+            if isinstance(source.decode, FormatDecoder) or isinstance(source.key, Framed)
         }
         self._kafka = kafka
         self._security = security
@@ -58,12 +62,12 @@ class HeldUp:
         return any(not self._waits(place, record) for place, record in self._waiting.items())
 
     def _waits(self, place: TopicPartition, record: Message) -> bool:
-        why = self._readers[place[0]].waits(record.value())
+        why = waits(self._sources[place[0]], record.key(), record.value())
         self._why = why or self._why
         return bool(why)
 
     def _next_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, Message]:
-        starts = {place: offset for place, offset in offsets.items() if place[0] in self._readers}
+        starts = {place: offset for place, offset in offsets.items() if place[0] in self._sources}
         records = {
             place: next(read_to_end(self._kafka, {place: offset}, self._security), None)
             for place, offset in starts.items()

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 from streamstate.app import Record, Source
 from streamstate.errors import BadRecord, RegistryUnavailable, UnknownSchema
 from streamstate.keys import Marker, partition_of
+from streamstate.keys.framed import Framed
 
 DEAD = "dead_letters"
 DEAD_FOR = f"{DEAD}: "
@@ -98,6 +99,7 @@ def decode_records(
     """
     topic, decode_key, decode, times = source.own_name, source.key.decode, source.decode, source.times
     partition, partitions = place
+    framed = isinstance(source.key, Framed)
     entries: list[Entry] = []
     misplaced: set[int] = set()
     next_offset, time = stored[0] or 0, stored[1]
@@ -124,7 +126,8 @@ def decode_records(
             continue
         time = max(time, timestamp)
         entries.append(Record(topic, key, content, offset, timestamp, time))
-        if partition_of(raw_key or b"", partitions) != partition:
+        # A key of another schema is read where a key of the declared schema would be.
+        if partition_of(source.key.encode(key) if framed else raw_key or b"", partitions) != partition:
             misplaced.add(offset)
     return Decoded(entries, misplaced)
 

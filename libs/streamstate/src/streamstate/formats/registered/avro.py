@@ -15,15 +15,7 @@ _TIMES = ("date", "time-", "timestamp-", "local-timestamp-")
 
 def reader(schema: Schema, start: int) -> Callable[[bytes], Any]:
     """Reads a value from its byte `start` on. Times are numbers, in the unit of the schema."""
-    named: dict[str, Any] = {}
-    for text in schema.references.values():
-        parse_schema(_without_times(json.loads(text)), named)
-    parsed = parse_schema(_without_times(json.loads(schema.text)), named)
-    # fastavro keeps the definitions with a schema, but not with a name, or a union of names.
-    if isinstance(parsed, list):
-        parsed = [named.get(each, each) if isinstance(each, str) else each for each in parsed]
-    elif isinstance(parsed, str):
-        parsed = named.get(parsed, parsed)
+    parsed = _parsed(schema)
 
     def read(raw: bytes) -> Any:
         stream = BytesIO(raw)
@@ -33,13 +25,25 @@ def reader(schema: Schema, start: int) -> Callable[[bytes], Any]:
     return read
 
 
+def _parsed(schema: Schema) -> Any:
+    """The schema with its references, and with times as numbers."""
+    named: dict[str, Any] = {}
+    for text in schema.references.values():
+        parse_schema(_without_times(json.loads(text)), named)
+    parsed = parse_schema(_without_times(json.loads(schema.text)), named)
+    # fastavro keeps the definitions with a schema, but not with a name, or a union of names.
+    if isinstance(parsed, list):
+        return [named.get(each, each) if isinstance(each, str) else each for each in parsed]
+    return named.get(parsed, parsed) if isinstance(parsed, str) else parsed
+
+
 def writer(schema: Schema) -> Callable[[Any], bytes]:
     """Writes an object; raises for an unfit object."""
-    parsed = parse_schema(json.loads(schema.text))
+    parsed = _parsed(schema)
 
     def write(value: Any) -> bytes:
         stream = BytesIO()
-        schemaless_writer(stream, parsed, value)
+        schemaless_writer(stream, parsed, value, strict_allow_default=True)
         return stream.getvalue()
 
     return write

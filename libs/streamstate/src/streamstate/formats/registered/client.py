@@ -43,6 +43,17 @@ class RegistryClient:
             return self._ask(lambda: self._client.lookup_schema(subject, registered)).schema_id or 0
         return self._ask(lambda: self._register(subject, registered))
 
+    def latest(self, subject: str) -> tuple[int, Schema]:
+        """Raises as `Registry.latest` does."""
+        # The client keeps a version for ever.
+        self._client.clear_latest_caches()  # type: ignore[no-untyped-call]
+        try:
+            found = self._ask(lambda: self._client.get_latest_version(subject))
+            return found.schema_id or 0, self._ask(lambda: self._with_references(found.schema))
+        except UnknownSchema as error:
+            msg = f"the schema registry has no version of {subject}; register one, or leave out latest in FORMATS"
+            raise Misconfigured(msg) from error
+
     def _register(self, subject: str, schema: Registered) -> int:
         try:
             return self._client.register_schema(subject, schema)

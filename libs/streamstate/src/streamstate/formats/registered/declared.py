@@ -26,6 +26,13 @@ _PROTOBUF: Mapping[type, str] = {
     inspect.BoolType: "bool",
 }
 
+_SAMPLES: Mapping[type, Any] = {
+    inspect.IntType: 1,
+    inspect.StrType: "a",
+    inspect.FloatType: 1.5,
+    inspect.BoolType: True,
+}
+
 
 def schema(value: str, kind: type, names: Names) -> Schema:
     """The schema of `kind` in a format. Raises `Misconfigured` for an unsupported type."""
@@ -36,6 +43,14 @@ def schema(value: str, kind: type, names: Names) -> Schema:
             return Schema("PROTOBUF", _protobuf(kind, names))
         case _:
             return Schema("JSON", json.dumps(_json(kind, names)))
+
+
+def sample(kind: type) -> Any:
+    """A value of `kind`, with all members, by the names that the service writes."""
+    described = inspect.type_info(kind)
+    if not isinstance(described, inspect.StructType):
+        return _SAMPLES[type(described)]
+    return {field.encode_name: _SAMPLES[type(_optional(field.type)[0])] for field in described.fields}
 
 
 def _avro(kind: type, names: Names) -> Any:

@@ -24,10 +24,10 @@ def module(value: str) -> ModuleType:
     return import_module(f"streamstate.formats.registered.{name}")
 
 
-def schema_id(raw: bytes) -> int:
-    """The schema id at the beginning of a value. Raises `BadRecord` for a value without an id."""
+def schema_id(raw: bytes, noun: str = "value") -> int:
+    """The schema id at the beginning of a value or key. Raises `BadRecord` without an id."""
     if len(raw) < START or raw[0] != 0:
-        msg = f"the value must begin with a zero byte and the id of its schema; found {raw[:START].hex() or 'nothing'}"
+        msg = f"the {noun} must begin with a zero byte and the id of its schema; found {raw[:START].hex() or 'nothing'}"
         raise BadRecord(msg)
     return int.from_bytes(raw[1:START], "big")
 

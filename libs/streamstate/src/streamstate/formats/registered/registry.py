@@ -69,6 +69,14 @@ class Registry:
         """
         return int(self._client().register(subject, schema))
 
+    def latest(self, subject: str) -> tuple[int, Schema]:
+        """The id and schema of the latest version of `subject`. The registry is asked once.
+
+        Raises `Misconfigured` for a subject without a version, and `RegistryUnavailable`.
+        """
+        found: tuple[int, Schema] = self._client().latest(subject)
+        return found
+
     def _client(self) -> Any:
         """The client for the present contents of the files. Raises `RegistryUnavailable` for an unreadable file."""
         try:

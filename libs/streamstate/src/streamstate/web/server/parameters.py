@@ -79,8 +79,13 @@ LAST = parameter("header", events.LAST_EVENT_ID, "the id of the client's last ev
 
 def places(path: str, key: KeyCodec[Any] | None) -> list[Parameter]:
     """The parameters in `path`, each of the type of `key`, or a text."""
-    schema = {"type": "string"} if key is None else _KEYS[key.name]
+    schema = {"type": "string"} if key is None else _described(key.name)
     return [parameter("path", place, required=True, **schema) for place in PLACE.findall(path)]
+
+
+def _described(key: str) -> dict[str, Any]:
+    """The schema of a key of the type named `key`: the name of a `Framed` ends with the name of its member's type."""
+    return _KEYS[key.rpartition(":")[2]]
 
 
 def of_struct(kind: type[msgspec.Struct]) -> list[Parameter]:
@@ -91,13 +96,13 @@ def of_struct(kind: type[msgspec.Struct]) -> list[Parameter]:
 
 def example_key(key: str) -> str:
     """An example of a key of the type named `key`."""
-    return str(_KEYS[key]["examples"][0])
+    return str(_described(key)["examples"][0])
 
 
 def many_operations(item: Mapping[str, Any], keys: Mapping[str, str], parts: Sequence[str] = ()) -> dict[str, Any]:
     """The operations of `item` for many keys, by the key's type of each view; `parts` are the parts to choose from."""
     chosen: dict[str, Any] = {"parts": {"type": "array", "items": {"enum": parts}}} if parts else {}
-    views = {view: {"type": "array", "items": _KEYS[key], "maxItems": MOST_KEYS} for view, key in keys.items()}
+    views = {view: {"type": "array", "items": _described(key), "maxItems": MOST_KEYS} for view, key in keys.items()}
     query = [parameter("query", name, **schema) for name, schema in {**views, **chosen}.items()]
     # JavaScript writes numbers beyond 2^53 as strings.
     posted = {"type": "array", "items": {"type": ["string", "integer"]}, "maxItems": MOST_KEYS_POSTED}

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol, Self, TypeVar
 from confluent_kafka import murmur2
 
 from streamstate.errors import BadKey, BadRecord
+from streamstate.keys.framed import Codecs
 
 K = TypeVar("K")
 
@@ -225,7 +226,10 @@ SPELLED = (
 )
 """Text forms of the bytes of Kafka's serializers: a number's digits, bytes in hex."""
 
-CODECS: Mapping[str, KeyCodec[Any]] = {codec.name: codec for codec in (LONG, INT, TEXT, UUID, PAIR, DIGITS, *SPELLED)}
+CODECS: Mapping[str, KeyCodec[Any]] = Codecs(
+    (codec.name, codec) for codec in (LONG, INT, TEXT, UUID, PAIR, DIGITS, *SPELLED)
+)
+"""By name; also `Framed` codecs, which are not listed."""
 
 
 def partition_of(key: bytes, partitions: int) -> int:

@@ -15,10 +15,11 @@ from werkzeug.test import Client
 
 from streamstate.app import App
 from streamstate.settings import ApiSettings, load
-from streamstate.state.memory import MemoryReader, MemoryStore
+from streamstate.state.memory import MemoryStore
 from streamstate.state.store import Origin
 from streamstate.web.api import build
 from streamstate.web.freshness import Freshness
+from tests.memory_reader import MemoryReader
 from tests.serving import FixedTopics, Loop
 
 GUIDE = Path("docs/add-a-service.md").read_text()

@@ -13,8 +13,9 @@ from services.recommendations.model import app
 from services.recommendations.settings import ListSettings, PoolSettings, WindowSettings
 from streamstate.app import App
 from streamstate.settings import ApiSettings, load
-from streamstate.state.memory import MemoryReader, MemoryStore
+from streamstate.state.memory import MemoryStore
 from streamstate.web.freshness import Freshness
+from tests.memory_reader import MemoryReader
 from tests.raw import Play
 from tests.serving import FixedTopics, Loop, Wsgi
 from tests.unit.recommendations.following import PARTITIONS, WINDOW

@@ -13,10 +13,11 @@ from services.topics.model import app
 from services.topics.settings import KeptSettings, KeptTopic
 from streamstate.keys import CODECS, partition_of
 from streamstate.settings import ApiSettings, load
-from streamstate.state.memory import MemoryReader, MemoryStore
+from streamstate.state.memory import MemoryStore
 from streamstate.testing import Driver
 from streamstate.web.api import build
 from streamstate.web.freshness import Freshness
+from tests.memory_reader import MemoryReader
 from tests.raw import plain
 from tests.serving import FixedTopics, Loop
 

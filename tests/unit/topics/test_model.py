@@ -15,10 +15,11 @@ from streamstate.keys import CODECS
 from streamstate.operators.pages import Page
 from streamstate.processing.decode import RawRecord
 from streamstate.settings import ApiSettings, load
-from streamstate.state.memory import MemoryReader, MemoryStore
+from streamstate.state.memory import MemoryStore
 from streamstate.testing import Driver
 from streamstate.web.api import build
 from streamstate.web.freshness import Freshness
+from tests.memory_reader import MemoryReader
 from tests.raw import plain
 from tests.serving import FixedTopics, Loop
 

@@ -13,13 +13,14 @@ from devkit.child_process import free_port
 from streamstate.app import App, Fold, FoldContext, Record, Source
 from streamstate.keys import LONG, TEXT, KeyCodec, partition_of
 from streamstate.settings import ApiSettings
-from streamstate.state.memory import MemoryReader, MemoryStore
+from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import Fields, Merge, Operation, Read
 from streamstate.state.store import Claim, Commit, OffsetAdvance, Origin
 from streamstate.view import View
 from streamstate.web.api import build
 from streamstate.web.freshness import Freshness
 from streamstate.web.server.asgi import Asgi
+from tests.memory_reader import MemoryReader
 from tests.serving import FixedTopics, Loop, Serve, Served
 
 COUNTS = {"numbers": 4, "words": 2}

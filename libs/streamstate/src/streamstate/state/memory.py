@@ -38,7 +38,6 @@ from streamstate.state.store import (
     Commit,
     Origin,
     Snapshot,
-    Store,
     committed,
 )
 
@@ -294,21 +293,3 @@ def _best(scores: dict[str, int], n: int) -> list[tuple[str, int]]:
     ordered = sorted(member for member, score in scores.items() if score >= last)
     ordered.sort(key=scores.__getitem__, reverse=True)
     return [(member, scores[member]) for member in ordered[:n]]
-
-
-class MemoryReader:
-    """The `AsyncReads` of a store that never blocks."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    async def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
-        return self._store.read(wanted)
-
-    async def troubles(self, addresses: Sequence[str]) -> Mapping[str, str]:  # noqa: ARG002, of the protocol
-        return {}
-
-    async def releases(self, of: str) -> bytes | None:  # noqa: ARG002, of the protocol
-        return None
-
-    async def close(self) -> None: ...

@@ -27,19 +27,19 @@ CATEGORY = "[a-z0-9-]{1,40}"
 _KEY = re.compile(rf"(?:{'|'.join(KINDS)}):{ID}|category:{CATEGORY}")
 
 
-class Rule(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True, frozen=True):
+class ItemRule(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True, frozen=True):
     """A record of the topic: the rule for an item or a category, and the categories of an item."""
 
     rule: Literal["deny", "allow"] | None = None
     categories: Annotated[tuple[Annotated[str, Meta(pattern=f"^{CATEGORY}$")], ...], Meta(max_length=20)] = ()
 
 
-_decode = json_decoder(Rule)
-Rules = dict[str, Rule]
+_decode = json_decoder(ItemRule)
+Rules = dict[str, ItemRule]
 _stored = msgspec.json.Decoder(Rules)
 
 
-def decode(key: str, value: bytes | None) -> Rule | None:
+def decode(key: str, value: bytes | None) -> ItemRule | None:
     """The rule of a record, None for a removed rule. Raises `BadRecord` or `msgspec.ValidationError`."""
     if not _KEY.fullmatch(key):
         msg = f"the key must be such as tracks:42 or category:christmas (a category is {CATEGORY})"
@@ -56,11 +56,11 @@ def stored(text: str | None) -> Rules:
     return {} if text is None else _stored.decode(text)
 
 
-def reads(_records: Sequence[Record[str, Rule | None]]) -> Iterable[Read]:
+def reads(_records: Sequence[Record[str, ItemRule | None]]) -> Iterable[Read]:
     return (Value(RULES),)
 
 
-def apply(records: Sequence[Record[str, Rule | None]], context: FoldContext) -> Iterable[Operation]:
+def apply(records: Sequence[Record[str, ItemRule | None]], context: FoldContext) -> Iterable[Operation]:
     """Change the rules. Raises `BadRecord` for a rule beyond the limit."""
     rules = stored(context.values[Value(RULES)])
     for record in records:
@@ -80,7 +80,7 @@ FOLD = Fold((Source(RECOMMENDATION_RULES, TEXT, decode, requires_beginning=False
 class RuleSet:
     """All rules of a moment, for any thread."""
 
-    def __init__(self, rules: Mapping[str, Rule]) -> None:
+    def __init__(self, rules: Mapping[str, ItemRule]) -> None:
         self._members: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
         self.denied: dict[str, set[int]] = {kind: set() for kind in KINDS}
         self._allowed: dict[str, set[int]] = {kind: set() for kind in KINDS}
@@ -93,7 +93,7 @@ class RuleSet:
                 for category in rule.categories:
                     self._members[kind, category].add(int(item))
         for (kind, category), members in self._members.items():
-            if of_category := rules.get(f"category:{category}", Rule()).rule:
+            if of_category := rules.get(f"category:{category}", ItemRule()).rule:
                 named[of_category][kind] |= members
 
     def members(self, kind: str, categories: Iterable[str]) -> set[int]:

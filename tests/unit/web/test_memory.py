@@ -13,7 +13,7 @@ from streamstate.state.memory import MemoryStore
 from streamstate.testing import Driver
 from streamstate.web.api import build
 from streamstate.web.freshness import Freshness
-from streamstate.web.memory import Memory
+from streamstate.web.memory import StateMemory
 from tests.memory_reader import MemoryReader
 from tests.raw import feed_plays
 from tests.serving import FixedTopics, Loop
@@ -24,7 +24,7 @@ ASKED = "/processors?memory=true"
 Ask = Callable[[str], Any]
 
 
-def asking(loop: Loop, memory: Memory) -> Ask:
+def asking(loop: Loop, memory: StateMemory) -> Ask:
     """Answers of a profile by their paths."""
     app, store, settings = registry.app("profile"), MemoryStore(), load(ApiSettings)
     store.claim(0, settings.advertise, {})
@@ -36,7 +36,7 @@ def asking(loop: Loop, memory: Memory) -> Ask:
 
 def test_the_memory_is_measured_if_asked_for_and_once_a_minute(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     figures = iter((17, 18))
-    ask = asking(loop, Memory(lambda: next(figures)))
+    ask = asking(loop, StateMemory(lambda: next(figures)))
     assert "memory" not in ask("/processors")
     assert [ask(ASKED)["memory"] for _ in range(3)] == [17] * 3
     monkeypatch.setattr("streamstate.web.memory.FRESH_S", 0.0)
@@ -47,10 +47,10 @@ def test_a_user_of_redis_without_the_rights_has_no_figure(loop: Loop) -> None:
     def refused() -> int:
         raise NoPermissionError
 
-    assert asking(loop, Memory(refused))(ASKED)["memory"] is None
+    assert asking(loop, StateMemory(refused))(ASKED)["memory"] is None
 
 
 def test_the_map_has_the_declaration_of_a_profile(loop: Loop) -> None:
-    own, view = asking(loop, Memory(int))("/processors")["views"]
+    own, view = asking(loop, StateMemory(int))("/processors")["views"]
     assert "profile" not in own
     assert view["profile"]["measures"]["devices"] == {"count": "all", "by": "device", "over": "7d"}

@@ -22,8 +22,8 @@ from streamstate.web.freshness import Freshness
 from streamstate.web.http.parameters import parse
 from streamstate.web.http.problems import not_the_owner
 from streamstate.web.http.request import Request, Response, json
-from streamstate.web.memory import Memory
-from streamstate.web.partition_map import EXAMPLE, PATH, VERSIONS, Asked, ViewEntry, entries, entry, processors
+from streamstate.web.memory import StateMemory
+from streamstate.web.partition_map import EXAMPLE, PATH, VERSIONS, MapQuery, ViewEntry, entries, entry, processors
 from streamstate.web.server.asgi import Asgi, Hook
 from streamstate.web.server.guard import internal_tokens
 from streamstate.web.server.openapi import Routes
@@ -50,7 +50,7 @@ def create(service: str) -> Asgi:
     app = bootstrap.app(service, settings)
     topics = bootstrap.topics(settings.kafka, settings.security)
     freshness, deletions = Freshness(topics, app.topics), bootstrap.deletions(settings, topics)
-    memory = Memory(lambda: bootstrap.footprint(settings, app.name).state)
+    memory = StateMemory(lambda: bootstrap.footprint(settings, app.name).state)
     return build(app, settings, bootstrap.reads(settings, app), freshness, deletions, memory)
 
 
@@ -65,7 +65,7 @@ def build(
     reads: AsyncReads,
     freshness: Freshness,
     deletions: DeletionTopic | None = None,
-    memory: Memory | None = None,
+    memory: StateMemory | None = None,
 ) -> Asgi:
     """The views of `app` over any store; background threads start with the server.
 
@@ -103,7 +103,7 @@ def skeleton(
     freshness: Freshness,
     views: list[ViewEntry],
     ready: Hook,
-    memory: Memory | None = None,
+    memory: StateMemory | None = None,
 ) -> tuple[Routes, Telemetry]:
     """The common parts of every service's API: `/processors` with these `views`, and metrics of its state.
 
@@ -126,11 +126,11 @@ def skeleton(
 
     async def owners(request: Request) -> Response:
         known = await processors(app, state, freshness, views, telemetry.views_answered())
-        if parse(Asked, request.query).memory:
+        if parse(MapQuery, request.query).memory:
             known.memory = await memory.read() if memory else None
         return json(known, settings.advertise)
 
     own, summary = entry(app), "The owners of the partitions, and the views"
     for path, name in ((PATH, "processors"), (own.path, own.name)):
-        routes.add(path, name, owners, summary, Answer.like(EXAMPLE), query=of_struct(Asked))
+        routes.add(path, name, owners, summary, Answer.like(EXAMPLE), query=of_struct(MapQuery))
     return routes, telemetry

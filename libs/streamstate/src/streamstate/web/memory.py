@@ -13,7 +13,7 @@ FRESH_S = 60.0
 """Seconds for which a figure answers further requests."""
 
 
-class Memory:
+class StateMemory:
     """The bytes of a state by `measure`, which may block. For one event loop."""
 
     def __init__(self, measure: Callable[[], int]) -> None:

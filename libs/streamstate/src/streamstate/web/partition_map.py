@@ -98,7 +98,7 @@ class Processors(msgspec.Struct):
     memory: int | UnsetType | None = UNSET
 
 
-class Asked(msgspec.Struct, frozen=True):
+class MapQuery(msgspec.Struct, frozen=True):
     """The parameters of a request for the map."""
 
     memory: Annotated[bool, Meta(description="whether to estimate the memory of the state")] = False

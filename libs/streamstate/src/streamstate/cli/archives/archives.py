@@ -83,7 +83,7 @@ def against_kafka(
     if not (of := places(archive, topics)):
         msg = f"{archive.uri} has no files; check STREAMSTATE_ARCHIVE, and the log of the archiver"
         raise Declined(msg)
-    comparison = imported("streamstate.cli.archives.comparison").Comparison(settings, archive, Deleted(settings))
+    comparison = imported("streamstate.cli.archives.comparison").ArchiveCheck(settings, archive, Deleted(settings))
     found = [comparison.partition(place, everything=everything) for place in _with_progress(of)]
     columns = "topic", "partition", "next offset", "records behind Kafka", "compared records", "faults"
     rows = [

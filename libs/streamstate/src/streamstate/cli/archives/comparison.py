@@ -31,7 +31,7 @@ class Compared(msgspec.Struct):
     faults: list[str]
 
 
-class Comparison:
+class ArchiveCheck:
     """Compares partitions of `archive` with Kafka."""
 
     def __init__(self, settings: CommandSettings, archive: Archive, deleted: Deleted) -> None:

@@ -10,7 +10,7 @@ from streamstate.errors import BadParameter
 from streamstate.profile.indexes.layout import SHARDS
 
 
-class Cursor(NamedTuple):
+class KeyCursor(NamedTuple):
     """A place in the order of all keys: by partition and shard, then by key in byte order.
 
     partitions: their number. cell: partition * SHARDS + shard. key: empty before the first key of the cell.

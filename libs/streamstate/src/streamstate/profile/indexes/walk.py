@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from streamstate.errors import BadParameter
 from streamstate.profile.answer import require_kept
 from streamstate.profile.declaration import Declaration
-from streamstate.profile.indexes.cursor import Cursor
+from streamstate.profile.indexes.cursor import KeyCursor
 from streamstate.profile.indexes.layout import AHEAD_MS, SHARDS, Index
 from streamstate.profile.indexes.where import Comparison
 from streamstate.profile.layout import EVENTS, NUMBERS, Layout
@@ -67,7 +67,7 @@ class Walk:
 
     def find(self, limit: int, cursor: str) -> Generator[Reads, Values, tuple[Sequence[str], str | None]]:
         """The next keys behind `cursor`, and the cursor of the keys behind them. Raises `BadParameter`."""
-        begin = Cursor.decode(cursor, self._partitions)
+        begin = KeyCursor.decode(cursor, self._partitions)
         cells = yield from self._sizes(begin.cell)
         chosen = _first(cells, limit if self._exact else MOST_COMPARED)
         candidates = [each for each in (yield from self._candidates(chosen)) if each > begin[1:]]
@@ -76,9 +76,9 @@ class Walk:
         else:
             found, passed = yield from self._matching(candidates, limit)
         if len(passed) < len(candidates):
-            return _keys(found), Cursor(self._partitions, *passed[-1]).encode()
+            return _keys(found), KeyCursor(self._partitions, *passed[-1]).encode()
         following = next(iter([*cells][len(chosen) :]), None)
-        return _keys(found), None if following is None else Cursor(self._partitions, following).encode()
+        return _keys(found), None if following is None else KeyCursor(self._partitions, following).encode()
 
     def count(self) -> Generator[Reads, Values, tuple[int, bool]]:
         """The number of keys, and whether it is exact: of more candidates than are read, a part is counted."""

@@ -11,7 +11,8 @@ from streamstate.errors import BadRecord, UnknownSchema
 from streamstate.formats.applied import ALL
 from streamstate.formats.format import REGISTERED, Format
 from streamstate.formats.registered.framing import schema_id
-from streamstate.formats.registered.registry import Registry
+from streamstate.formats.registered.registry import Registry, SchemaId
+from streamstate.processing.decode import framed
 
 log = structlog.get_logger()
 
@@ -23,7 +24,7 @@ class SchemaKeeper:
         self._archive = archive
         self._registry = registry
         self._formats = formats
-        self._known: set[int] = set()
+        self._known: set[SchemaId] = set()
 
     def keep(self, topic: str, rows: Collection[Row]) -> None:
         """Keep the schemas of records. Raises `RegistryUnavailable`, and `OSError` where the archive fails."""
@@ -33,23 +34,24 @@ class SchemaKeeper:
         kinds = [kind in REGISTERED for kind in (declared.key, declared.value)]
         if not any(kinds):
             return
-        contents = (raw for row in rows for raw, kept in zip(row[3:5], kinds, strict=True) if kept and raw)
-        numbers = {number for raw in contents if (number := _number(raw)) is not None}
+        pairs = (framed(row[5] if declared.header_ids else None, row[3], row[4]) for row in rows)
+        contents = (raw for pair in pairs for raw, kept in zip(pair, kinds, strict=True) if kept and raw)
+        numbers = {number for raw in contents if (number := _number(raw, guids=declared.header_ids)) is not None}
         for number in numbers - self._known:
             if self._archive.schema(number) is None:
                 self._fetch(number)
             self._known.add(number)
 
-    def _fetch(self, number: int) -> None:
+    def _fetch(self, number: SchemaId) -> None:
         try:
             self._archive.add_schema(number, msgspec.json.encode(self._registry.schema(number)))
         except UnknownSchema as error:
             log.warning("a value has an unknown schema", schema=number, reason=str(error))
 
 
-def _number(raw: bytes) -> int | None:
+def _number(raw: bytes, *, guids: bool) -> SchemaId | None:
     """The schema id of a key or value, None without an id."""
     try:
-        return schema_id(raw)
+        return schema_id(raw, guids=guids)
     except BadRecord:
         return None

@@ -23,6 +23,7 @@ from services.events import LISTENING_EVENTS, ListeningEvent
 from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES
 from services.names.model import ENRICHED
+from streamstate.formats.registered.declared import schema as known_schema
 from streamstate.formats.registered.registry import Registry
 from streamstate.formats.writing import FormatEncoder
 from streamstate.keys import LONG, TEXT, partition_of
@@ -243,6 +244,26 @@ def test_keys_of_a_schema_are_found_by_their_member(
     assert by_key(state(releases, "metrics-by-record")) == by_key(as_json)
 
 
+def test_ids_in_headers_are_read_and_dead_letters_keep_their_bytes(
+    releases: Releases, registry: SchemaRegistry, plays: Sequence[ListeningEvent], as_json: dict[str, Any]
+) -> None:
+    topic, name = "plays-headers", "metrics-headers"
+    producing = Producing(releases, topic, "avro", registry)
+    for number, play in enumerate(plays):
+        value = producing.first.write(msgspec.json.encode(play))
+        ids: Any = [("__value_schema_id", value[:5])]
+        given = [(value[5:], ids), (value, [("trace", b"1")]), (value, None)][number % 3]
+        releases.out.produce(topic, given[0], LONG.encode(play.user_id), timestamp=play.timestamp, headers=given[1])
+    releases.out.produce(topic, b"no", LONG.encode(1), timestamp=START_MS, headers=ids)
+    releases.out.flush()
+    formats = json.dumps({LISTENING_EVENTS: {"value": "avro", "fields": FIELDS, "header_ids": True}})
+    with releases.released(METRICS, name, {LISTENING_EVENTS: topic}, FORMATS=formats, REGISTRY=registry.url):
+        pass
+    assert state(releases, name) == as_json
+    (letter,) = releases.read(f"{name}-dlq")
+    assert (letter.value(), headers(letter)["__value_schema_id"]) == (b"no", ids[0][1])
+
+
 def by_key(found: Mapping[str, Any]) -> dict[str, Any]:
     """The state of users, without its partitions."""
     named = ((key.partition(":")[2], value) for key, value in found.items())
@@ -275,6 +296,29 @@ def test_outputs_register_their_schemas_or_are_refused(
     values = [read(record.value(), context) for record in releases.read(topic)]
     assert len(values) == len(plays)
     assert {"user_id", "artistName"} <= values[0].keys()
+
+
+def test_outputs_by_the_latest_schema_register_nothing(
+    releases: Releases, registry: SchemaRegistry, client: SchemaRegistryClient, plays: Sequence[ListeningEvent]
+) -> None:
+    Producing(releases, "plays-latest", "", registry).send_all(plays[:300])
+    port, topic, subject = free_port(), "latest-enriched", "latest-enriched-value"
+    formats = json.dumps({ENRICHED: {"value": "avro", "fields": FIELDS, "latest": True}})
+    settings = {"FORMATS": formats, "REGISTRY": registry.url, "STATUS_PORT": str(port)}
+    names = json.loads(known_schema("avro", NAMES.emits[ENRICHED].value, FIELDS).text)
+    added = {"name": "ci", "type": "string", "default": "yes"}
+    with releases.released(
+        NAMES, "names-latest", {LISTENING_EVENTS: "plays-latest", ENRICHED: topic}, **settings
+    ) as of:
+        until(lambda: f"has no version of {subject}; register one" in of.tail(200), 120, "the refusal")
+        other = Registered(json.dumps({**names, "fields": names["fields"][1:]}), "AVRO")
+        client.register_schema(subject, other)
+        until(lambda: f"schema of {subject}" in of.tail(200), 120, "the next refusal")
+        client.register_schema(subject, Registered(json.dumps({**names, "fields": [*names["fields"], added]}), "AVRO"))
+    assert client.get_versions(subject) == [1, 2]
+    read: Any = AvroDeserializer(client)
+    context = SerializationContext(topic, MessageField.VALUE)
+    assert {read(record.value(), context)["ci"] for record in releases.read(topic)} == {"yes"}
 
 
 def traced(collector: Collector, service: str) -> int:

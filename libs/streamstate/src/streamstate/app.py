@@ -95,12 +95,11 @@ class Source(Generic[K, V]):
 
     decode: (key, value bytes or None) → event. Called once a record. Raises `BadRecord` or `msgspec.ValidationError`
         for an unusable record; a record for which it raises any exception goes to the dead-letter topic.
-    table: whether folds look rows of the topic up. A build from nothing completes tables first, so that later records
-        find their rows.
+    table: whether folds look rows of the topic up: a build from nothing completes tables first.
     requires_beginning: whether a build needs the topic's first records; not for time-limited state, nor for tables.
-    marked: whether records get the marker of their header; set by `operators.repeats.without_repeats`.
-    own_name: the service's name of the topic, where a deployment reads another topic instead.
-    form: the input of `decode`: JSON, or plain text. A deployment's topic of another format is converted.
+    marked: whether records get the marker of their header; set by `operators.repeats.without_repeats`. header_ids:
+        whether schema ids are in headers. own_name: the service's name of the topic, if a deployment reads another.
+    form: the input of `decode`, JSON or plain text: a topic of another format is converted.
     times: (event, Kafka's timestamp) → None: bounds the event's own times; a `formats.event_times.EventTimes`.
     """
 
@@ -113,6 +112,7 @@ class Source(Generic[K, V]):
     own_name: str = ""
     form: Form = "json"
     times: Callable[[V, int], None] | None = None
+    header_ids: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "own_name", self.own_name or self.topic)

@@ -8,7 +8,7 @@ from confluent_kafka import Message
 
 from streamstate.app import Source
 from streamstate.keys import MARKER_HEADER
-from streamstate.processing.decode import Admission, RawRecord, Refusal, decode_records
+from streamstate.processing.decode import Admission, RawRecord, Refusal, decode_records, raw_record
 from streamstate.state.store import TopicPartition
 
 _PIECE = 1_000
@@ -46,17 +46,13 @@ def dated(
     """
     remaining, time, admission = iter(messages), 0, Admission(_ANY_TIME, refused)
     while piece := list(islice(remaining, _PIECE)):
-        raw = [_raw(message) for message in piece]
+        raw = [raw_record(message, header_ids=source.header_ids) for message in piece]
         decoded = decode_records(source, raw, (None, time), (partition, partition + 1), admission)
         if decoded.held:
             raise decoded.held.error
         for message, record, entry in zip(piece, raw, decoded.entries, strict=True):
             time = entry.stream_time
             yield Dated(time, rank, partition, record, source.topic, _marker(message) if source.marked else None)
-
-
-def _raw(message: Message) -> RawRecord:
-    return message.offset() or 0, message.timestamp()[1], message.key(), message.value()
 
 
 def _marker(message: Message) -> bytes | None:

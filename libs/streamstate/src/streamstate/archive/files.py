@@ -166,7 +166,7 @@ class Archive:
                 with suppress(FileNotFoundError):
                     self._fs.delete_file(info.path)
 
-    def schema(self, number: int) -> bytes | None:
+    def schema(self, number: int | str) -> bytes | None:
         """The kept schema of the registry with the id `number`, as written by `add_schema`; None without one."""
         try:
             with self._fs.open_input_file(f"{self._root}/{SCHEMAS}/{number}.json") as stored:
@@ -174,7 +174,7 @@ class Archive:
         except FileNotFoundError:
             return None
 
-    def add_schema(self, number: int, content: bytes) -> None:
+    def add_schema(self, number: int | str, content: bytes) -> None:
         """Keep a schema of the registry, beside the topics."""
         write_text(self._fs, f"{self._root}/{SCHEMAS}/{number}.json", content)
 

@@ -74,7 +74,7 @@ def codec(topic: str, own: KeyCodec[Any], given: Format, registry: Registry) -> 
     if not given.key or (given.key == "string" and own.name in ("text", "uuid", "pair")):
         return own
     if given.key in (*REGISTERED, "json") and own.name in ("long", "int", "text", "uuid", "pair"):
-        reader = KeyReader(given.key, registry)
+        reader = KeyReader(given.key, registry, guids=given.header_ids)
         return Framed(given.key, given.key_schema, given.key_field, own, reader)
     fitting = _OF_IDS if own.name in ("long", "int") else _OF_TEXT if own.name == "text" else {}
     if given.key not in fitting:
@@ -94,8 +94,9 @@ def _fold(fold: Fold, formats: Mapping[str, Format], keys: Mapping[str, KeyCodec
 
 def _source(source: Source[Any, Any], given: Format, key: KeyCodec[Any], registry: Registry) -> Source[Any, Any]:
     if not (given.value or given.fields or given.bom):
-        return replace(source, key=key)
-    return replace(source, key=key, decode=FormatDecoder.from_format(source.decode, source.form, given, registry))
+        return replace(source, key=key, header_ids=given.header_ids)
+    decode = FormatDecoder.from_format(source.decode, source.form, given, registry)
+    return replace(source, key=key, decode=decode, header_ids=given.header_ids)
 
 
 def _derived(topic: str, derived: Derived, given: Format, registry: Registry) -> Derived:

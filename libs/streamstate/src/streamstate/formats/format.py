@@ -47,6 +47,11 @@ class Format(BaseModel):
         description="the member that is the value, where the service reads text and the topic has records; "
         "`value` when empty; likewise with dots",
     )
+    header_ids: bool = Field(
+        default=False,
+        description="whether schema ids are in the headers `__key_schema_id` and `__value_schema_id`, by Confluent's "
+        "HeaderSchemaIdSerializer",
+    )
     bom: bool = Field(default=False, description="whether values of JSON or text may begin with a byte order mark")
     latest: bool = Field(
         default=False,
@@ -74,10 +79,12 @@ class Format(BaseModel):
         if self.latest and self.value not in REGISTERED:
             msg = "latest is for values of avro, protobuf or jsonschema"
             raise ValueError(msg)
-        if (self.key in REGISTERED) != bool(self.key_schema) or (
-            self.key_field and self.key not in (*REGISTERED, "json")
-        ):
+        by_id = self.key in REGISTERED and not self.header_ids
+        if by_id != bool(self.key_schema) or (self.key_field and self.key not in (*REGISTERED, "json")):
             msg = "key_schema, the id of a schema, and key_field are for keys of avro, protobuf or jsonschema"
+            raise ValueError(msg)
+        if self.header_ids and not {self.key, self.value} & {*REGISTERED}:
+            msg = "header_ids is for keys or values of avro, protobuf or jsonschema"
             raise ValueError(msg)
         if self.key == "protobuf" and not self.key_field:
             msg = "a key of protobuf is a message: name its member by key_field"

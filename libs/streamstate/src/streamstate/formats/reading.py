@@ -24,7 +24,7 @@ class FormatDecoder:
     """The `decode` of a source whose topic has another format than the service.
 
     decode, form: the source's own. value: the format of its values. mark: the bytes with which values may begin, and
-    which are left out. Errors name the id of the schema.
+    which are left out. guids: whether values may begin with the GUID of their schema. Errors name the id of the schema.
     """
 
     decode: Callable[[Any, bytes | None], Any]
@@ -35,6 +35,7 @@ class FormatDecoder:
     message: str
     registry: Registry
     mark: bytes = b""
+    guids: bool = False
 
     @classmethod
     def from_format(
@@ -43,11 +44,11 @@ class FormatDecoder:
         """The decoder for the declared format `given`."""
         names = {theirs: own for own, theirs in given.fields.items()}
         value, field, mark = given.value or _FORMATS[form], given.field or VALUE, BOM if given.bom else b""
-        return cls(decode, form, value, names, field, given.message, registry, mark)
+        return cls(decode, form, value, names, field, given.message, registry, mark, given.header_ids)
 
     def __reduce__(self) -> Any:
         own = self.decode, self.form, self.value, self.names, self.field, self.message, self.registry
-        return FormatDecoder, (*own, self.mark)
+        return FormatDecoder, (*own, self.mark, self.guids)
 
     def __call__(self, key: Any, value: bytes | None) -> Any:
         """The service's event. Raises `RegistryUnavailable` when the schema is not known yet."""
@@ -62,7 +63,7 @@ class FormatDecoder:
                 raise
             # A single word says nothing: an unknown name, a missing key.
             reason = str(error) if " " in str(error) else f"{type(error).__name__}: {error}"
-            number = framing.schema_id(value)
+            number = framing.schema_id(value, guids=self.guids)
             raise BadRecord(f"a value of schema {number} does not fit the topic's format: {reason}") from error
 
     def read(self, value: bytes) -> bytes:
@@ -90,11 +91,12 @@ class FormatDecoder:
     def _content(self) -> Callable[[bytes], Any]:
         if not self._framed:
             return plain.SERDES[self.value][0]
+        guids = self.guids
         if self.message:
-            read_message: Callable[[bytes], Any] = framing.module(self.value).class_reader(self.message, framing.START)
-            return read_message
+            read_message: Callable[[bytes, int], Any] = framing.module(self.value).class_reader(self.message)
+            return lambda value: read_message(value, framing.start(value, guids=guids))
         readers = framing.readers(self.registry, self.value)
-        return lambda value: readers[framing.schema_id(value)](value)
+        return lambda value: readers[framing.schema_id(value, guids=guids)](value)
 
 
 @dataclass(frozen=True)
@@ -103,11 +105,12 @@ class KeyReader:
 
     key: str
     registry: Registry
+    guids: bool = False
 
     def __call__(self, raw: bytes) -> Any:
         if self.key not in framing.KINDS:
             return plain.SERDES[self.key][0](raw)
-        number = framing.schema_id(raw, "key")
+        number = framing.schema_id(raw, "key", guids=self.guids)
         return framing.readers(self.registry, self.key)[number](raw)
 
 

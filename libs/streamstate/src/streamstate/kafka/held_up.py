@@ -11,6 +11,7 @@ from streamstate.formats.reading import FormatDecoder, waits
 from streamstate.kafka.reading import read_to_end
 from streamstate.kafka.security import Security
 from streamstate.keys.framed import Framed
+from streamstate.processing.decode import raw_record
 from streamstate.state.store import TopicPartition
 
 
@@ -62,7 +63,9 @@ class HeldUp:
         return any(not self._waits(place, record) for place, record in self._waiting.items())
 
     def _waits(self, place: TopicPartition, record: Message) -> bool:
-        why = waits(self._sources[place[0]], record.key(), record.value())
+        source = self._sources[place[0]]
+        _, _, key, value = raw_record(record, header_ids=source.header_ids)
+        why = waits(source, key, value)
         self._why = why or self._why
         return bool(why)
 

@@ -7,10 +7,10 @@ from operator import attrgetter
 from confluent_kafka import Producer
 
 from streamstate.app import App, Emit
-from streamstate.kafka.dlq.records import dead_letters, derived, halting, original_headers, shortened
+from streamstate.kafka.dlq.records import dead_letters, derived, halting, original_headers, shortened, unframed
 from streamstate.kafka.history import TopicHistory
 from streamstate.kafka.producer import Outgoing, send_all
-from streamstate.processing.decode import DeadLetter
+from streamstate.processing.decode import DeadLetter, topics_with_header_ids
 from streamstate.processing.fitness import require_same_topics
 from streamstate.processing.fold_batch import FoldResult
 from streamstate.releases.record import Voice
@@ -70,7 +70,10 @@ class KafkaOutbox:
             place = self._app.source(own_name).topic, partition
             offsets = [letter.offset for letter in dead]
             headers = original_headers(self._history, place, offsets)
-            yield from dead_letters(self._app, dead, place, self._origins[place[0]].id, headers)
+            own: Sequence[DeadLetter] = dead
+            if place[0] in topics_with_header_ids(self._app):
+                own = [unframed(letter, headers.get(letter.offset, [])) for letter in dead]
+            yield from dead_letters(self._app, own, place, self._origins[place[0]].id, headers)
 
     def _send(self, records: Sequence[Outgoing]) -> None:
         if records:

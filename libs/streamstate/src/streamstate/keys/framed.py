@@ -22,7 +22,7 @@ class Framed:
     """A key that is the only member of a record, as a serializer of the schema registry writes the record.
 
     format: json, avro, protobuf or jsonschema. schema: the id of the schema that producers use, as another id is
-        another partition; 0: keys begin with their content, as JSON. member: the name; empty
+        another partition; 0: keys begin with their content, as JSON, or with ids in headers. member: the name; empty
         for a key that is no record. inner: the codec of the member. read: the content of a key of any schema.
     """
 

@@ -4,9 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from streamstate.app import Record, Source
+from confluent_kafka import Message
+
+from streamstate.app import App, Record, Source
 from streamstate.errors import BadRecord, RegistryUnavailable, UnknownSchema
-from streamstate.keys import Marker, partition_of
+from streamstate.keys import Headers, Marker, partition_of
 from streamstate.keys.framed import Framed
 
 DEAD = "dead_letters"
@@ -17,6 +19,9 @@ MISPLACED = "misplaced_keys"
 
 RawRecord = tuple[int, int, bytes | None, bytes | None]
 """Offset, Kafka timestamp (milliseconds), key, value."""
+
+KEY_ID, VALUE_ID = "__key_schema_id", "__value_schema_id"
+"""The headers with the schema ids of records, where keys and values do not begin with the ids."""
 
 Position = tuple[int | None, int]
 """Next offset of a topic (None: nothing is stored), and stream time there in milliseconds."""
@@ -87,6 +92,29 @@ class Admission:
 
     latest: int
     refused: Mapping[int, Refusal] = field(default_factory=dict)
+
+
+def topics_with_header_ids(app: App) -> frozenset[str]:
+    """The topics whose schema ids are in headers."""
+    return frozenset(source.topic for source in app.sources if source.header_ids)
+
+
+def framed(headers: Headers | None, key: bytes | None, value: bytes | None) -> tuple[bytes | None, bytes | None]:
+    """Key and value of a record behind the schema ids of its headers."""
+    ids = dict(headers or ())
+    before = {name: id_ for name in (KEY_ID, VALUE_ID) if isinstance(id_ := ids.get(name), bytes)}
+    return (
+        None if key is None else before.get(KEY_ID, b"") + key,
+        None if value is None else before.get(VALUE_ID, b"") + value,
+    )
+
+
+def raw_record(message: Message, *, header_ids: bool) -> RawRecord:
+    """A record of Kafka's client."""
+    key, value = message.key(), message.value()
+    if header_ids:
+        key, value = framed(message.headers(), key, value)
+    return message.offset() or 0, message.timestamp()[1], key, value
 
 
 def decode_records(

@@ -15,6 +15,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.reading import read_to_end
 from streamstate.processing.decode import RawRecord
+from streamstate.spark.rows import needs_headers
 from streamstate.spark.task import FoldTask
 from streamstate.state.store import TopicPartition
 
@@ -40,7 +41,7 @@ def kafka_source(reader: Reader, task: FoldTask, offsets: Offsets) -> Reader:
         .option("groupIdPrefix", f"{task.app.group}-spark")
         .option("assign", json.dumps(assigned))
         .option("startingOffsets", as_json(offsets))
-        .option("includeHeaders", bool(task.app.marked))
+        .option("includeHeaders", any(needs_headers(task.app, topic) for topic in task.app.topics))
         .option("kafka.isolation.level", "read_committed")
     )
 

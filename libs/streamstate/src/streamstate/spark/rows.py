@@ -1,26 +1,54 @@
 """The rows of a query, column by column, grouped by topic and partition."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from streamstate.app import App
 from streamstate.errors import BatchTooLarge
 from streamstate.keys import MARKER_HEADER
-from streamstate.processing.decode import Markers, RawRecord
+from streamstate.processing.decode import KEY_ID, VALUE_ID, Markers, RawRecord, framed, topics_with_header_ids
 from streamstate.state.store import TopicPartition
 
-COLUMNS = ("topic", "partition", "offset", "unix_millis(timestamp) AS timestamp", "key", "value")
-"""The selected columns of the query, and of the batches here."""
+COLUMNS = ("topic", "partition", "offset", "unix_millis(timestamp) AS timestamp")
+"""The selected columns of every query, before key and value."""
 
 MOST_BYTES = 64 << 20
 """Limit of a worker's rows that wait for more rows of their partition."""
 
-MARKER = f"element_at(filter(headers, header -> header.key = '{MARKER_HEADER}'), -1).value AS marker"
-"""An additional column for apps with marked topics only: headers cost more than the whole decoding."""
+
+def columns(app: App) -> Sequence[str]:
+    """The selected columns of the query of `app`. Headers cost more than the whole decoding."""
+    return (
+        *COLUMNS,
+        *(
+            _behind_id(name, header, topics_with_header_ids(app))
+            for name, header in (("key", KEY_ID), ("value", VALUE_ID))
+        ),
+        *((f"{_header(MARKER_HEADER)} AS marker",) if app.marked else ()),
+    )
+
+
+def needs_headers(app: App, topic: str) -> bool:
+    """Whether rows of `topic` are read with their headers."""
+    return topic in app.marked or topic in topics_with_header_ids(app)
+
+
+def _header(name: str) -> str:
+    """The value of the last header called `name`, null without one."""
+    return f"try_element_at(filter(headers, header -> header.key = '{name}'), -1).value"
+
+
+def _behind_id(column: str, header: str, topics: Set[str]) -> str:
+    """Key or value, of `topics` behind the schema id in its header."""
+    if not topics:
+        return column
+    named = ", ".join(f"'{topic}'" for topic in sorted(topics))
+    return f"IF(topic IN ({named}), concat(coalesce({_header(header)}, X''), {column}), {column}) AS {column}"
 
 
 def gather(batches: Iterable[pa.RecordBatch], most: int) -> list[pa.RecordBatch]:
@@ -61,6 +89,13 @@ def by_partition(batch: pa.RecordBatch) -> dict[TopicPartition, list[RawRecord]]
         # The sort is stable, so the order within each place stays.
         return by_partition(batch.take(np.argsort(codes, kind="stable")))
     return {_place(names, codes[start]): raw(batch.slice(start, end - start)) for start, end in _runs(codes)}
+
+
+def framed_rows(batch: pa.RecordBatch) -> list[RawRecord]:
+    """The rows of one partition, behind the schema ids in the column of headers."""
+    headers = ({each["key"]: each["value"] for each in of_record or ()} for of_record in batch["headers"].to_pylist())
+    rows = zip(raw(batch), headers, strict=True)
+    return [(offset, time, *framed(found, key, value)) for (offset, time, key, value), found in rows]
 
 
 def raw(batch: pa.RecordBatch) -> list[RawRecord]:

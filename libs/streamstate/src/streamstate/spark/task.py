@@ -17,7 +17,7 @@ from streamstate.kafka.security import Security
 from streamstate.processing.limits import CommitLimit, DeadLetterLimit, Limits, TimestampLimit
 from streamstate.processing.writer import CHANGES_A_RECORD, PartitionWriter
 from streamstate.settings import StreamSettings
-from streamstate.spark.rows import COLUMNS, MARKER, by_partition, gather, markers, whole_partitions
+from streamstate.spark.rows import by_partition, columns, gather, markers, whole_partitions
 from streamstate.state.store import Claim, Origin
 
 BUILDING_CHANGES, READY_CHANGES = 240_000, 1_500
@@ -101,5 +101,6 @@ def writer(task: FoldTask) -> PartitionWriter:
 
 def in_tasks(rows: DataFrame, task: FoldTask, tasks: int) -> DataFrame:
     """`rows` of Spark's Kafka source, committed by `task` in at most `tasks` tasks: an empty result."""
-    columns = (*COLUMNS, MARKER) if task.app.marked else COLUMNS
-    return rows.selectExpr(*columns).coalesce(1 if task.app.one_task else tasks).mapInArrow(task, "nothing long")
+    return (
+        rows.selectExpr(*columns(task.app)).coalesce(1 if task.app.one_task else tasks).mapInArrow(task, "nothing long")
+    )

@@ -17,6 +17,7 @@ from streamstate.errors import OutOfBounds, RegistryUnavailable
 from streamstate.formats.event_times import EventTimes
 from streamstate.formats.reading import FormatDecoder
 from streamstate.keys import KeyCodec
+from streamstate.processing.decode import raw_record, topics_with_header_ids
 from streamstate.profile.declaration import Declaration
 from streamstate.verify.profiles.words import event_of
 from streamstate.verify.recount import Recounted
@@ -48,6 +49,7 @@ class OwnForm:
         }
         self._app = app
         self._times = {each.topic: each.times for each in app.sources if isinstance(each.times, EventTimes)}
+        self._header_ids = topics_with_header_ids(app)
         for topic, derived in app.emits.items():
             same = derived == own.emits[topic]
             self._topics[app.output(topic)] = topic, None if same else derived.decode
@@ -55,7 +57,7 @@ class OwnForm:
     def __call__(self, message: Message) -> Message | None:
         """The same record as declared, None when it cannot be read. Raises `RegistryUnavailable`."""
         topic, convert = self._topics[str(message.topic())]
-        key, value = message.key(), message.value()
+        _, _, key, value = raw_record(message, header_ids=message.topic() in self._header_ids)
         try:
             if convert:
                 key, value = convert(key or b"", value)

@@ -1,21 +1,20 @@
 """The profile of a file, over the topic of this environment."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from confluent_kafka import Message
 
 from streamstate import bootstrap
 from streamstate.app import App, Source
 from streamstate.cli.services import configured
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.reading import read_to_end
-from streamstate.processing.decode import RawRecord
+from streamstate.processing.decode import RawRecord, raw_record
 from streamstate.profile import profile_app
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.file import read
@@ -72,11 +71,5 @@ class Declared:
     def records(self, starts: Offsets) -> Iterator[tuple[int, RawRecord]]:
         """The partition and content of the records from `starts` to the present ends."""
         places = {(self.source.topic, partition): offset for partition, offset in starts.items()}
-        return raw(read_to_end(self.settings.kafka, places, self.settings.security))
-
-
-def raw(messages: Iterable[Message]) -> Iterator[tuple[int, RawRecord]]:
-    """The partition and content of each message."""
-    for message in messages:
-        content = message.offset() or 0, message.timestamp()[1], message.key(), message.value()
-        yield message.partition() or 0, content
+        for message in read_to_end(self.settings.kafka, places, self.settings.security):
+            yield message.partition() or 0, raw_record(message, header_ids=self.source.header_ids)

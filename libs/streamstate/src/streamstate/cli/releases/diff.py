@@ -16,6 +16,7 @@ from streamstate.cli.releases.beside import Name, ask, breaking, look, recorded,
 from streamstate.cli.services import Deployment, Service
 from streamstate.errors import BadRecord
 from streamstate.kafka.reading import read_to_end
+from streamstate.processing.decode import raw_record, topics_with_header_ids
 from streamstate.releases.record import next_release, require
 from streamstate.view import View
 from streamstate_client import Refused
@@ -97,9 +98,10 @@ def _sampled(of: Deployment, view: View[Any], most: int) -> list[str]:
     # A key has several records.
     starts = {place: max(begins[place], end - 5 * share) for place, end in ends.items() if end > begins[place]}
     found: dict[int, dict[str, None]] = {}
+    header_ids = topic in topics_with_header_ids(of.app)
     for message in read_to_end(of.settings.kafka, starts, of.settings.security) if starts else ():
         try:
-            text = str(codec.decode(message.key()))
+            text = str(codec.decode(raw_record(message, header_ids=header_ids)[2]))
         except BadRecord:
             continue
         of_partition = found.setdefault(message.partition() or 0, {})

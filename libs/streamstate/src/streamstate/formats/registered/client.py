@@ -3,14 +3,14 @@
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from confluent_kafka.schema_registry import Schema as Registered
 from confluent_kafka.schema_registry import SchemaRegistryClient, SchemaRegistryError
 
 from streamstate.errors import Misconfigured, RegistryUnavailable, UnknownSchema
-from streamstate.formats.registered.registry import Schema
+from streamstate.formats.registered.registry import Schema, SchemaId
 
 TIMEOUT_S = 3
 AWAY_S = 1.0
@@ -32,9 +32,10 @@ class RegistryClient:
         proofs = {name: value for name, value in (("basic.auth.user.info", user), ("ssl.ca.location", ca)) if value}
         self._client = SchemaRegistryClient({"url": url, "timeout": TIMEOUT_S, "max.retries": 0, **proofs})
 
-    def fetch(self, number: int) -> Schema:
+    def fetch(self, number: SchemaId) -> Schema:
         """Raises as `Registry.schema` does."""
-        return self._ask(lambda: self._with_references(self._client.get_schema(number)))
+        get: Any = self._client.get_schema if isinstance(number, int) else self._client.get_schema_by_guid
+        return self._ask(lambda: self._with_references(get(number)))
 
     def register(self, subject: str, schema: Schema) -> int:
         """Raises as `Registry.register` does. Only a new schema needs the right to write."""

@@ -1,4 +1,7 @@
-"""Values that begin with the id of their schema: a zero byte, the id in four bytes, big-endian, and the content."""
+"""Keys and values that begin with the id of their schema: a zero byte, the id in four bytes, big-endian, the content.
+
+A schema named by a header may have a GUID instead: a byte 1, and the GUID in 16 bytes.
+"""
 
 import time
 from collections.abc import Callable, Mapping
@@ -6,11 +9,12 @@ from functools import lru_cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any
+from uuid import UUID
 
 from streamstate.errors import BadRecord, RegistryUnavailable, UnknownSchema
-from streamstate.formats.registered.registry import Registry, Schema
+from streamstate.formats.registered.registry import Registry, Schema, SchemaId
 
-START = 5
+START, GUID_START = 5, 17
 UNKNOWN_S = 10.0
 """Seconds for which an id stays unknown: a topic full of such records must not cause a request for each record."""
 
@@ -24,12 +28,22 @@ def module(value: str) -> ModuleType:
     return import_module(f"streamstate.formats.registered.{name}")
 
 
-def schema_id(raw: bytes, noun: str = "value") -> int:
-    """The schema id at the beginning of a value or key. Raises `BadRecord` without an id."""
+def schema_id(raw: bytes, noun: str = "value", *, guids: bool = False) -> SchemaId:
+    """The schema id at the beginning of a value or key. Raises `BadRecord` without an id.
+
+    guids: whether the id may be a GUID.
+    """
+    if guids and raw[:1] == b"\1" and len(raw) >= GUID_START:
+        return str(UUID(bytes=raw[1:GUID_START]))
     if len(raw) < START or raw[0] != 0:
         msg = f"the {noun} must begin with a zero byte and the id of its schema; found {raw[:START].hex() or 'nothing'}"
         raise BadRecord(msg)
     return int.from_bytes(raw[1:START], "big")
+
+
+def start(raw: bytes, *, guids: bool = False) -> int:
+    """The position of the content."""
+    return GUID_START if guids and raw[:1] == b"\1" else START
 
 
 def framed(number: int, content: bytes) -> bytes:
@@ -37,16 +51,16 @@ def framed(number: int, content: bytes) -> bytes:
     return b"\0" + number.to_bytes(4, "big") + content
 
 
-class Readers(dict[int, Callable[[bytes], Any]]):
+class Readers(dict[SchemaId, Callable[[bytes], Any]]):
     """How values of each schema are read, by its id."""
 
     def __init__(self, registry: Registry, value: str) -> None:
         super().__init__()
         self._registry = registry
         self._value = value
-        self._unknown: dict[int, float] = {}
+        self._unknown: dict[SchemaId, float] = {}
 
-    def __missing__(self, number: int) -> Callable[[bytes], Any]:
+    def __missing__(self, number: SchemaId) -> Callable[[bytes], Any]:
         if self._unknown.get(number, 0) > time.monotonic():
             raise _unknown(number)
         try:
@@ -57,12 +71,14 @@ class Readers(dict[int, Callable[[bytes], Any]]):
         self[number] = self._reader(number, schema)
         return self[number]
 
-    def _reader(self, number: int, schema: Schema) -> Callable[[bytes], Any]:
+    def _reader(self, number: SchemaId, schema: Schema) -> Callable[[bytes], Any]:
         kind = KINDS[self._value]
         if schema.kind != kind:
             return _refusing(f"schema {number} is of the kind {schema.kind}; this topic is configured as {kind}")
         try:
-            reader: Callable[[bytes], Any] = module(self._value).reader(schema, START)
+            reader: Callable[[bytes], Any] = module(self._value).reader(
+                schema, START if isinstance(number, int) else GUID_START
+            )
         except (MemoryError, ImportError, RegistryUnavailable):
             raise
         except Exception as error:  # noqa: BLE001, whatever is wrong with a schema, no record of it can be read
@@ -70,7 +86,7 @@ class Readers(dict[int, Callable[[bytes], Any]]):
         return reader
 
 
-def _unknown(number: int) -> UnknownSchema:
+def _unknown(number: SchemaId) -> UnknownSchema:
     return UnknownSchema(f"the schema registry has no schema {number}")
 
 

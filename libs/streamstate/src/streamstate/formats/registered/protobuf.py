@@ -42,11 +42,14 @@ def reader(schema: Schema, start: int) -> Callable[[bytes], Any]:
     return read
 
 
-def class_reader(name: str, start: int) -> Callable[[bytes], Any]:
-    """The same for messages of one class, `module:Class`. Raises ImportError or AttributeError without it."""
+def class_reader(name: str) -> Callable[[bytes, int], Any]:
+    """The same for messages of one class, `module:Class`, from a position on.
+
+    Raises ImportError or AttributeError without it.
+    """
     module, _, attribute = name.partition(":")
     read_message = _message_reader(getattr(import_module(module), attribute))
-    return lambda raw: read_message(raw[message_indexes(raw, start)[1] :])
+    return lambda raw, start: read_message(raw[message_indexes(raw, start)[1] :])
 
 
 def writer(schema: Schema) -> Callable[[Any], bytes]:

@@ -13,6 +13,9 @@ import msgspec
 
 from streamstate.errors import RegistryUnavailable, UnknownSchema
 
+SchemaId = int | str
+"""A number, or a GUID."""
+
 
 class Schema(msgspec.Struct, frozen=True):
     """A schema in the registry: `kind` is AVRO, PROTOBUF or JSON.
@@ -43,7 +46,7 @@ class Registry:
     ca: Path | None = None
     archive: str = ""
 
-    def schema(self, number: int) -> Schema:
+    def schema(self, number: SchemaId) -> Schema:
         """The schema with this id. Raises `UnknownSchema`, or `RegistryUnavailable` for a schema not fetched before.
 
         Records in an archive may be older than the registry's memory.
@@ -88,7 +91,7 @@ class Registry:
         user = f"{self.username}:{password}" if self.username else ""
         return _client(self.url, user, str(self.ca or ""), content)
 
-    def file(self, number: int) -> Path | None:
+    def file(self, number: SchemaId) -> Path | None:
         """The file of the schema with this id, in a folder for the registry: ids are unique in one registry only."""
         return Path(self.folder, sha256(self.url.encode()).hexdigest()[:16], str(number)) if self.folder else None
 
@@ -99,7 +102,7 @@ def _client(url: str, user: str, ca: str, _content: str) -> Any:
     return import_module("streamstate.formats.registered.client").RegistryClient(url, user, ca)
 
 
-def _archived(uri: str, number: int) -> bytes | None:
+def _archived(uri: str, number: SchemaId) -> bytes | None:
     """The archived schema with this id, None without one, or while the archive cannot be read."""
     if not uri:
         return None

@@ -5,13 +5,14 @@ The headers of a dead letter are its record's headers, followed by its own, whic
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 
 from streamstate.app import App, Emit
 from streamstate.kafka.history import TopicHistory
 from streamstate.kafka.producer import Headers, Outgoing
 from streamstate.keys import MARKER_HEADER, Marker
-from streamstate.processing.decode import DeadLetter
+from streamstate.processing.decode import DeadLetter, framed
 
 EXCEPTION_HEADER, MESSAGE_HEADER = "__streams.errors.exception", "__streams.errors.message"
 SOURCE_TOPIC_HEADER, TOPIC_ID_HEADER, STAGE_HEADER = "__streams.errors.topic", "x-topic-id", "x-stage"
@@ -102,6 +103,16 @@ def shortened(app: App, record: Outgoing) -> Outgoing:
         message = f"too large for {topic}".encode()
         size += [(MESSAGE_HEADER, message), (SERVICE_HEADER, app.name.encode()), (TOPIC_HEADER, topic.encode())]
     return app.dead_letters, key, content[:SHORT], [*kept, *size, *last]
+
+
+def unframed(letter: DeadLetter, headers: Headers) -> DeadLetter:
+    """`letter` with key and value without the schema ids of its record's `headers`."""
+    key, value = framed(headers, b"", b"")
+    return replace(
+        letter,
+        key=None if letter.key is None else letter.key.removeprefix(key or b""),
+        value=None if letter.value is None else letter.value.removeprefix(value or b""),
+    )
 
 
 def original_headers(history: TopicHistory, source: tuple[str, int], offsets: Sequence[int]) -> dict[int, Headers]:

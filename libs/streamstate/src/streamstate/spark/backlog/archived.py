@@ -13,9 +13,9 @@ from typing import NamedTuple
 from streamstate.app import App
 from streamstate.archive.files import Archive
 from streamstate.kafka.history import TopicHistory
-from streamstate.processing.decode import RawRecord
+from streamstate.processing.decode import RawRecord, topics_with_header_ids
 from streamstate.spark.backlog.merging import Cursor, Piece, merged, sized
-from streamstate.spark.rows import marked, raw
+from streamstate.spark.rows import framed_rows, marked, needs_headers, raw
 from streamstate.spark.task import FoldTask, writer
 from streamstate.state.store import TopicPartition
 
@@ -98,6 +98,7 @@ class ArchiveTask:
         A partition follows the other, in large commits. With a build rate, they advance together, each at its rate.
         """
         archive, out = Archive(self.task.settings.archive), writer(self.task)
+        header_ids = topics_with_header_ids(self.task.app)
         for stretches in lists:
             waiting = [self._pieces(archive, stretch) for stretch in stretches]
             while waiting:
@@ -107,8 +108,8 @@ class ArchiveTask:
                 rows: defaultdict[TopicPartition, list[RawRecord]] = defaultdict(list)
                 markers: defaultdict[TopicPartition, dict[int, bytes]] = defaultdict(dict)
                 for place, batch in (item for _, found in taken for piece in found for item in piece.items()):
-                    rows[place] += raw(batch)
-                    if "headers" in batch.schema.names:
+                    rows[place] += framed_rows(batch) if place[0] in header_ids else raw(batch)
+                    if place[0] in self.task.app.marked:
                         markers[place] |= marked(batch)
                 out.write(rows, markers)
                 ended = [pieces for pieces, found in taken if not found]
@@ -119,7 +120,7 @@ class ArchiveTask:
         task, cursors = self.task, {}
         times = task.claims[stretch.partition].times
         for topic, (start, end) in stretch.ranges.items():
-            columns = ["offset", "timestamp", "key", "value", *(["headers"] if topic in task.app.marked else [])]
+            columns = ["offset", "timestamp", "key", "value", *(["headers"] if needs_headers(task.app, topic) else [])]
             place = (topic, stretch.partition)
             batches = archive.read(place, start, end, task.origins[topic].id, columns)
             cursors[place] = Cursor(sized(batches, UNIT // len(stretch.ranges)), times.get(topic, 0), stretch.before)

@@ -159,6 +159,8 @@ def test_outputs_are_published_once_through_killed_promotions(releases: Releases
             answer = command.run("promote", "emitting", "--without-gateway")
             assert answer["seconds"] < 5
             until(lambda: not command.run("releases", "emitting")[0]["owes"], 60, "the first release to owe nothing")
+            for order in ("status", "verify"):
+                assert [of["service"] for of in command.run(order, "emitting")] == [SECOND]
             check(releases, command, feed, ("emitting", SECOND))
             assert (0, 0) in letters(releases.read(APP.dead_letters))
             # At the end: a commit that Redis refuses publishes its records again.

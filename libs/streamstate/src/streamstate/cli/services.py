@@ -3,9 +3,9 @@
 import importlib
 import importlib.util
 import os
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import ModuleType
 from typing import Annotated
@@ -19,7 +19,7 @@ from streamstate.errors import Commands, Misconfigured
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.history import TopicHistory
 from streamstate.releases.pointer import Pointer
-from streamstate.settings import CommandSettings, load, require_known
+from streamstate.settings import PREFIX, CommandSettings, StreamSettings, load, require_known
 from streamstate.state.redis import RedisStore
 from streamstate.verify.own_form import of_deployment
 from streamstate.verify.recount import Recounted
@@ -46,24 +46,48 @@ Services = Annotated[
 ]
 
 
+@contextmanager
+def environment(settings: Mapping[str, str]) -> Iterator[None]:
+    """The environment with `settings` (without prefix) in the body."""
+    before = dict(os.environ)
+    os.environ.update({f"{PREFIX}{name}": text for name, text in settings.items()})
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
 @dataclass(frozen=True)
 class Deployment:
-    """A service under the name and over the topics of this deployment, by its folder and the parent package."""
+    """A service under the name and over the topics of this deployment, by its folder and the parent package.
+
+    own: settings besides the environment, without prefix.
+    """
 
     service: str
     package: str
     settings: CommandSettings
+    own: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def app(self) -> App:
         """Its app. Raises `Misconfigured`."""
         imported(f"{self.package}.model")
-        return bootstrap.app(self.package, self.settings)
+        with environment(self.own):
+            return bootstrap.app(self.package, self.settings)
 
     @cached_property
     def commands(self) -> Commands:
         """Its commands for operators, in printed form."""
-        return bootstrap.commands(self.app)
+        with environment(self.own):
+            return bootstrap.commands(self.app)
+
+    @cached_property
+    def streams(self) -> StreamSettings:
+        """The settings of its streams. Raises `Misconfigured`."""
+        with environment(self.own):
+            return load(StreamSettings)
 
     @cached_property
     def store(self) -> RedisStore:
@@ -98,7 +122,8 @@ class Deployment:
         path = f"{self.package}.recount"
         if importlib.util.find_spec(path):
             imported(path)
-            made: Recounted = bootstrap.declared(path, "recount")
+            with environment(self.own):
+                made: Recounted = bootstrap.declared(path, "recount")
         else:
             made = recounted(self._own)
         return of_deployment(made, self._own, self.app)
@@ -106,7 +131,8 @@ class Deployment:
     @property
     def _own(self) -> App:
         """The service's app as declared."""
-        app: App = bootstrap.declared(f"{self.package}.model", "app")
+        with environment(self.own):
+            app: App = bootstrap.declared(f"{self.package}.model", "app")
         return app
 
 

@@ -15,12 +15,12 @@ from rich.text import Text
 
 from streamstate.cli import output
 from streamstate.cli.output import AsJson, Exit
+from streamstate.cli.releases.live import followed
 from streamstate.cli.report import DEAD_LETTERS, Seen, ServiceReport, report
 from streamstate.cli.services import Deployment, Services, configured, deployments
 from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import Member, Topics, statuses
 from streamstate.kafka.reading import open_since
-from streamstate.settings import StreamSettings, load
 from streamstate.state.redis import RedisStore, elsewhere
 from streamstate.state.redis_reads import tag
 from streamstate.state.store import Origin, Snapshot, TopicPartition, whole
@@ -34,8 +34,9 @@ Watch = Annotated[bool, typer.Option("--watch", help="Refresh the table until Ct
 
 
 def status(services: Services = None, *, watch: Watch = False, as_json: AsJson = False) -> None:
-    """Show the progress of services, refusals, and the commands to fix them.
+    """Show the progress of the live releases of services, refusals, and the commands to fix them.
 
+    STREAMSTATE_NAME and STREAMSTATE_RELEASE_OF name another release.
     Lag: records between the stored offset and the end of a topic. Newest record: the greatest Kafka timestamp in the
     state. Exit status 1: a partition is not ready, or a refusal.
     """
@@ -149,9 +150,19 @@ def _readable(store: RedisStore, partition: int) -> tuple[Mapping[int, Snapshot]
 
 
 def chosen(services: Sequence[str] | None) -> list[tuple[Deployment, Seen]]:
-    """The services named; else all that run or have a state here, or all if there are none."""
-    seen = [(deployment, observe(deployment)) for deployment in deployments(configured(), services)]
+    """The live releases of the services named; else of all that run or have a state here, or all if there are none."""
+    seen = [_live(deployment) for deployment in deployments(configured(), services)]
     return seen if services else [pair for pair in seen if pair[1].deployed] or seen
+
+
+def _live(of: Deployment) -> tuple[Deployment, Seen]:
+    """The live release; `of`, with the reason as a fault, where the release cannot be followed."""
+    try:
+        live = followed(of)
+    except Misconfigured as error:
+        seen = observe(of)
+        return of, replace(seen, faults=[str(error), *seen.faults])
+    return live, observe(live)
 
 
 def _reports(services: Sequence[str] | None) -> tuple[Sequence[Deployment], list[ServiceReport]]:
@@ -160,7 +171,7 @@ def _reports(services: Sequence[str] | None) -> tuple[Sequence[Deployment], list
 
 
 def _report(deployment: Deployment, seen: Seen) -> ServiceReport:
-    made = report(deployment.app, seen, load(StreamSettings))
+    made = report(deployment.app, seen, deployment.streams)
     made.faults = list(map(deployment.commands.complete, made.faults))
     return made
 

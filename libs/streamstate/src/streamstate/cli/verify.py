@@ -12,7 +12,6 @@ from streamstate.cli.report import Seen, refusals
 from streamstate.cli.services import Deployment, Services
 from streamstate.cli.status import chosen
 from streamstate.errors import IncompleteCommit, StreamStateError
-from streamstate.settings import StreamSettings, load
 from streamstate.state.redis_reads import tag
 from streamstate.state.store import whole
 from streamstate.verify.check import Check, Report
@@ -34,7 +33,8 @@ def verify(
 ) -> None:
     """Recount the topics, and compare every key, dead letter and derived record, while the streams run.
 
-    Needs the topics from offset 0. Exit status 1: a difference, a state that cannot answer, or nothing stored.
+    Of the live releases, unless STREAMSTATE_NAME and STREAMSTATE_RELEASE_OF name a release. Needs the topics from
+    offset 0. Exit status 1: a difference, a state that cannot answer, or nothing stored.
     """
     reports: list[Report] = []
     for deployment, seen in chosen(services):
@@ -69,7 +69,7 @@ def _mended(of: Deployment, report: Report, halves: Halves) -> list[str]:
 
 def _report(of: Deployment, seen: Seen, bars: Progress, known: Sequence[str], *, may_be_empty: bool) -> Report:
     """The faults of a state as a whole, apart from `known` faults, or else the differences of its keys."""
-    found = map(of.commands.complete, [*seen.faults, *refusals(of.app, seen, load(StreamSettings))])
+    found = map(of.commands.complete, [*seen.faults, *refusals(of.app, seen, of.streams)])
     if faults := [fault for fault in found if not any(each in fault for each in known)]:
         return Report(of.app.name, faults=faults)
     try:

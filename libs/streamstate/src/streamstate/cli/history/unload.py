@@ -16,6 +16,7 @@ from streamstate.backup.loaded import SavedPartitions, loaded
 from streamstate.cli import output
 from streamstate.cli.history.replay import named_view
 from streamstate.cli.output import AsJson
+from streamstate.cli.releases.live import followed
 from streamstate.cli.services import Deployment, Service, deployment, imported
 from streamstate.errors import Declined
 from streamstate.state.redis_connections import connect
@@ -31,11 +32,12 @@ Saved = Annotated[
 def unload(service: Service, views: Views, *, to: To, saved: Saved = None, as_json: AsJson = False) -> None:
     """Write the answers of views for all keys to Parquet files, one for each partition.
 
-    A scratch `redis-server` loads a snapshot (RDB) of each primary, and needs as much memory as Redis. Streams and
-    reads go on. The files of a view are in FOLDER/VIEW/taken=TIME, with the next offsets of each partition in the
-    metadata; `_manifest.json` is written last. Users deleted by now are left out.
+    Of the live release, unless STREAMSTATE_NAME and STREAMSTATE_RELEASE_OF name another. A scratch `redis-server`
+    loads a snapshot (RDB) of each primary, and needs as much memory as Redis. Streams and reads go on. The files of a
+    view are in FOLDER/VIEW/taken=TIME, with the next offsets of each partition in the metadata; `_manifest.json` is
+    written last. Users deleted by now are left out.
     """
-    of = deployment(service)
+    of = followed(deployment(service))
     asked = [named_view(of, view) for view in views]
     unloading = imported("streamstate.answers.unloading")
     made = []

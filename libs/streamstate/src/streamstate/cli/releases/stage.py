@@ -1,10 +1,9 @@
 """`streamstate stage`: a release beside the others, silent until its promotion."""
 
-import os
 import shlex
 import socket
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import count
 from typing import Annotated, Any
 
@@ -16,7 +15,7 @@ from streamstate.cli import output
 from streamstate.cli.output import AsJson, DryRun
 from streamstate.cli.releases import beside
 from streamstate.cli.releases.beside import DOCUMENT, Breaking, Side, look
-from streamstate.cli.services import Deployment, Service, deployment, imported
+from streamstate.cli.services import Deployment, Service, deployment, environment, imported
 from streamstate.deployment import logs
 from streamstate.errors import Declined, Misconfigured
 from streamstate.releases import file
@@ -118,21 +117,9 @@ def _next_name(record: Releases) -> str:
     return next(name for n in count(2) if (name := f"{record.turns[0].release or record.live}-{n}") not in taken)
 
 
-@contextmanager
-def _environment(settings: Mapping[str, str]) -> Iterator[None]:
-    """The environment of the release in the body."""
-    before = dict(os.environ)
-    os.environ.update({f"{PREFIX}{name}": text for name, text in settings.items()})
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-
-
 def _require_valid(of: Deployment, settings: Mapping[str, str]) -> None:
     """Raise `Misconfigured` where the release would refuse these settings at its start."""
-    with _environment(settings):
+    with environment(settings):
         app = deployment(of.service).app
     of.topics.describe((*app.topics, *app.outputs))
 
@@ -152,7 +139,7 @@ def _differences(of: Deployment, side: Side, settings: Mapping[str, str]) -> lis
 
 def document(of: Deployment, settings: Mapping[str, str]) -> Any:
     """The document of an API with further `settings`, without a connection."""
-    with _environment({**settings, "ACCESS": "off"}):
+    with environment({**settings, "ACCESS": "off"}):
         routes = imported("streamstate.web.api").create(of.package).flask
     logs.configure("stderr")
     return msgspec.json.decode(msgspec.json.encode(routes.document()))
@@ -197,7 +184,7 @@ def _text(answer: Staged, service: str) -> str:
         lines.append("the supervisor of the file of releases starts it")
     else:
         lines.append(f"on Kubernetes, start it by: {answer.helm}")
-        environment = " ".join(f"{PREFIX}{name}={shlex.quote(text)}" for name, text in answer.settings.items())
-        lines.append(f"elsewhere, start its stream and its API with these variables besides: {environment}")
+        variables = " ".join(f"{PREFIX}{name}={shlex.quote(text)}" for name, text in answer.settings.items())
+        lines.append(f"elsewhere, start its stream and its API with these variables besides: {variables}")
     lines.append(f"next: `streamstate wait {service} {answer.release}`; `streamstate drop {service}` undoes it")
     return "\n".join(lines)

@@ -1,0 +1,117 @@
+"""The live release, which commands about the answers of clients follow."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from services.profile.settings import HABITS
+from streamstate.cli.history import unload as unloading
+from streamstate.cli.main import app
+from streamstate.cli.releases import live
+from streamstate.cli.releases.live import followed
+from streamstate.cli.services import Deployment, deployment
+from streamstate.errors import Misconfigured
+from streamstate.releases import file
+from streamstate.releases.record import Releases, dropped, first, next_write, staged
+from streamstate.state.store import Snapshot
+
+NEXT = "habits-2"
+
+
+def promoted(record: Releases, release: str) -> Releases:
+    while (after := next_write(record, release, {})) is not None:
+        record = after
+    return record
+
+
+BOTH = promoted(staged(first("habits"), NEXT), NEXT)
+
+
+@pytest.fixture
+def changed(tmp_path: Path) -> Path:
+    """A declaration of the same profile with a measure less."""
+    declared = yaml.safe_load(HABITS.read_text())
+    declared["measures"].pop(next(iter(declared["measures"])))
+    path = tmp_path / "changed.yaml"
+    path.write_text(yaml.safe_dump(declared))
+    return path
+
+
+@pytest.fixture
+def releases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of releases, as the commands find it."""
+    monkeypatch.setenv("STREAMSTATE_RELEASES", str(tmp_path / "releases.json"))
+    return tmp_path / "releases.json"
+
+
+def profile(record: Releases | None = BOTH) -> Deployment:
+    of = deployment("profile")
+    of.__dict__["pointer"] = SimpleNamespace(read=lambda: record)
+    return of
+
+
+def test_the_live_release_is_followed_with_the_settings_that_it_was_staged_with(changed: Path, releases: Path) -> None:
+    own = {"NAME": NEXT, "RELEASE_OF": "habits", "PROFILE": str(changed)}
+    file.write(releases, {"habits": {NEXT: file.ByHand("127.0.0.1:1", "services.profile", own)}})
+    before, after = profile(), followed(profile())
+    assert (after.app.name, after.app.release_of, after.app.group) == (NEXT, "habits", NEXT)
+    assert after.app.declarations != before.app.declarations
+    assert after.recounted.service == NEXT
+    told = after.commands.complete("`streamstate verify SERVICE`")
+    assert f"STREAMSTATE_NAME={NEXT} " in told
+    assert f"STREAMSTATE_PROFILE={changed} " in told
+    assert "NAME" not in before.commands.complete("`streamstate verify SERVICE`")
+    assert after.recounted.dead_letters == "habits-dlq"
+
+
+def test_without_a_promotion_and_for_a_named_release_nothing_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for record in (None, first("habits"), staged(first("habits"), NEXT), promoted(BOTH, "habits")):
+        of = profile(record)
+        assert followed(of) is of
+    monkeypatch.setenv("STREAMSTATE_NAME", "habits")
+    of = profile()
+    assert followed(of) is of
+    with pytest.raises(Misconfigured, match=f"habits is no release of habits: {NEXT} is live") as refused:
+        followed(profile(dropped(BOTH, "habits")))
+    assert f"set STREAMSTATE_NAME={NEXT} STREAMSTATE_RELEASE_OF=habits" in str(refused.value)
+
+
+def _with_state(monkeypatch: pytest.MonkeyPatch, folds: dict[str, str]) -> Deployment:
+    """The state of the live release was made by `folds`."""
+    of = profile(dropped(BOTH, "habits"))
+    of.__dict__["topics"] = SimpleNamespace(widest=lambda _topics: 1)
+    snapshot = Snapshot(None, 0, {}, {}, {}, {}, {}, (), folds=folds)
+    monkeypatch.setattr(live, "whole", lambda _store, partitions: (dict.fromkeys(partitions, snapshot), {}))
+    return of
+
+
+def test_without_the_file_of_releases_the_settings_must_be_those_of_the_state(
+    changed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = profile().app.declarations
+    assert followed(_with_state(monkeypatch, dict(own))).app.name == NEXT
+    monkeypatch.setenv("STREAMSTATE_PROFILE", str(changed))
+    with pytest.raises(Misconfigured, match=f"the state of {NEXT} was made by another fold") as refused:
+        followed(_with_state(monkeypatch, dict(own)))
+    for told in (f"{NEXT} is live", f"STREAMSTATE_NAME={NEXT} STREAMSTATE_RELEASE_OF=habits", "STREAMSTATE_RELEASES"):
+        assert told in str(refused.value)
+    assert "reset" not in str(refused.value)
+
+
+def test_unload_exports_the_state_of_the_live_release(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    read: list[str] = []
+
+    def files(of: Any, _saved: object) -> Any:
+        read.append(of.app.name)
+        msg = "enough"
+        raise Misconfigured(msg)
+
+    of = _with_state(monkeypatch, {})
+    monkeypatch.setattr(unloading, "deployment", lambda _service: of)
+    monkeypatch.setattr(unloading, "_files", files)
+    assert CliRunner().invoke(app, ["unload", "profile", "habits", "--to", str(tmp_path)]).exit_code == 3
+    assert read == [NEXT]

@@ -31,7 +31,7 @@ def check(tmp_path: Path) -> Any:
     return run
 
 
-def events(*values: object, key: bytes = LONG.encode(1)) -> list[RawRecord]:
+def events(*values: object, key: bytes | None = LONG.encode(1)) -> list[RawRecord]:
     texts = [value if isinstance(value, bytes) else json.dumps(value).encode() for value in values]
     return [(offset, NOW, key, text) for offset, text in enumerate(texts)]
 
@@ -78,13 +78,13 @@ def test_measures_are_one_line_each(check: Any) -> None:
     assert lines[-1] == "no records counted: --no-kafka"
 
 
-def test_without_kafka_the_file_alone_is_checked(check: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_answer_from_kafka_is_status_4_with_the_measures(check: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def away(_self: Declared) -> None:
         raise KafkaException(KafkaError(KafkaError._TRANSPORT, ""))
 
     monkeypatch.setattr(Declared, "bounds", away)
     result = check(HABITS, "--json", KAFKA="kafka.away:9092")
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == 4, result.output
     answer = json.loads(result.stdout)
     assert answer["dry_run"] is None
     assert "kafka.away:9092" in answer["skipped"]
@@ -103,9 +103,10 @@ def test_records_are_counted_by_measure_field_and_reason(check: Any, topic: Any)
         "the key must be of type long in 8 bytes, big-endian": 1,
     }
     assert answer["measures"] == {"plays": 2, "devices": 1, "genres": 0, "artists": 1, "long": 1, "lastSeen": 2}
-    assert answer["fields"]["genre"] == {"type": "str", "events": 0, "nearest": "genres"}
-    assert answer["fields"]["trackId"] == {"type": "int", "events": 0, "nearest": ""}
-    assert answer["fields"]["device"] == {"type": "str", "events": 1, "nearest": ""}
+    fields = {name: [of["type"], of["events"], of["nearest"], of["absent"]] for name, of in answer["fields"].items()}
+    assert fields["genre"] == ["str", 0, "genres", True]
+    assert fields["trackId"] == ["int", 0, "", True]
+    assert fields["device"] == ["str", 1, "", False]
     shown = check(HABITS).stdout
     assert "in no event; did you mean genres?" in shown
     assert "5 records read, of which 3 would be refused" in shown
@@ -124,3 +125,86 @@ def test_formats_of_the_deployment_apply(check: Any, topic: Any) -> None:
     formats = '{"listening-events": {"key": "string", "fields": {"genre": "type.genre"}}}'
     answer = json.loads(check(HABITS, "--json", FORMATS=formats).stdout)["dry_run"]
     assert (answer["refused"], answer["measures"]["genres"]) == ({}, 1)
+
+
+PLAYS = """
+name: plays
+topic: listening-events
+key: KEY
+path: /v1/users/<key>/plays
+fields: {artistId: str, device: str, price: {type: int, member: paid.price}}
+measures: {plays: {count: all}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("event", "place", "step"),
+    [
+        ({"artistId": 7}, "$.artistId", "declare artistId: int"),
+        (
+            {"paid": {"price": 0.25}},
+            "$.paid.price",
+            "{type: decimal(2), member: pai",
+        ),
+        ({"artistId": [1]}, "$.artistId", "artistId is a list in the events"),
+        ({"paid": {"price": "12"}}, "$.paid.price", "{type: int(text), member"),
+    ],
+)
+def test_a_type_that_refuses_all_is_a_fault_with_the_type_to_declare(
+    check: Any, topic: Any, event: dict[str, Any], place: str, step: str
+) -> None:
+    topic(events(*[{"artistId": "a", "device": "tv", "paid": {"price": 1}} | event] * 3))
+    result = check(PLAYS.replace("KEY", "long"))
+    assert result.exit_code == 1, result.output
+    assert step in result.stdout
+    assert "of another type: " in result.stdout
+    assert "in refused records alone" in result.stdout
+    assert "3 of 3 records would be refused" in result.stdout
+    answer = json.loads(check(PLAYS.replace("KEY", "long"), "--json").stdout)["dry_run"]
+    [(said, next_step)] = answer["steps"].items()
+    assert said.endswith(f" - at `{place}`")
+    assert step in next_step
+
+
+@pytest.mark.parametrize(
+    ("declared", "key", "step"),
+    [
+        ("long", b"anna", "readable as text and int: declare key: text or key: int"),
+        ("int", b"user-001", "readable as text and long"),
+        ("int", LONG.encode(1), "readable as long: declare key: long"),
+        ("uuid", LONG.encode(1), "readable as long: declare key: long"),
+        ("long", b"17", "readable as digits and text"),
+        ("long", b"a:7", "readable as pair and text"),
+        ("long", None, "the producer must write the key"),
+        ("long", b"\xff", "no type but bytes reads all"),
+    ],
+)
+def test_a_key_type_that_refuses_all_is_a_fault_with_the_readable_types(
+    check: Any, topic: Any, declared: str, key: bytes | None, step: str
+) -> None:
+    topic(events({"artistId": "a", "device": "tv", "paid": {"price": 1}}, key=key))
+    result = check(PLAYS.replace("KEY", declared))
+    assert result.exit_code == 1, result.output
+    assert step in result.stdout
+
+
+def test_a_field_in_no_event_is_a_fault_and_a_minority_of_refused_records_is_none(check: Any, topic: Any) -> None:
+    good = {"artistId": "a", "device": "tv", "paid": {"price": 1}}
+    topic(events(good, good, {**good, "artistId": 1}))
+    result = check(PLAYS.replace("KEY", "long"))
+    assert result.exit_code == 0, result.output
+    assert "several types in the events (str 2, int 1): correct the producer" in result.stdout
+    result = check(PLAYS.replace("KEY", "long").replace("device", "devise"))
+    assert result.exit_code == 1, result.output
+    assert "in no event; did you mean device?" in result.stdout
+    assert "the field devise is in no event: correct its name" in result.stdout
+    topic([])
+    assert check(PLAYS.replace("KEY", "long").replace("device", "devise")).exit_code == 0
+
+
+def test_the_file_alone_needs_no_package_of_services(check: Any) -> None:
+    result = check(HABITS, "--no-kafka", PACKAGE="absent_services")
+    assert result.exit_code == 0, result.output
+    result = check(HABITS, PACKAGE="absent_services")
+    assert result.exit_code == 3
+    assert "the package absent_services is not installed here; run the command" in result.stderr

@@ -173,8 +173,11 @@ def imported(module: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
+        missing = f"the package {error.name} is not installed here"
+        # The package of the services, or a package that a service imports.
+        reason = missing if f"{module}.".startswith(f"{error.name}.") else f"{missing}, and {module} imports it"
         msg = (
-            f"{module} needs {error.name}, which is not installed here; run the command in the image of the service or "
-            "in the project's folder, or set STREAMSTATE_PACKAGE to the package of your services"
+            f"{reason}; run the command in the image of the service or in the project's folder, or set "
+            "STREAMSTATE_PACKAGE to the package of your services"
         )
         raise Misconfigured(msg) from error

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 from rich.console import RenderableType
 
 from streamstate.cli import output
-from streamstate.cli.output import AsJson
+from streamstate.cli.output import AsJson, Exit
 from streamstate.cli.profiles.declared import Declared, File, Offsets
 from streamstate.cli.profiles.dry_run import DryRun, FieldReport, dry_run
 from streamstate.processing.decode import RawRecord
@@ -22,7 +22,10 @@ _AWAY = {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_
 
 
 class Checked(msgspec.Struct):
-    """A valid profile: its measures as resolved, and the dry run, or why there is none."""
+    """A valid profile: its measures as resolved, and the dry run, or why there is none.
+
+    faults: the faults that the records of the topic show.
+    """
 
     name: str
     topic: str
@@ -30,6 +33,7 @@ class Checked(msgspec.Struct):
     measures: dict[str, str]
     dry_run: DryRun | None
     skipped: str
+    faults: list[str] = []
 
 
 def check(
@@ -41,9 +45,10 @@ def check(
 ) -> None:
     """Check the file of a profile, and count the last records of its topic without a state.
 
-    Exit status 3: a fault of the file, with its line and the nearest name.
+    Exit status 1: most of the records would be refused, or a field is in no event. Exit status 3: a fault of the file,
+    with its line and the nearest name.
     """
-    of = Declared.of(file)
+    of = Declared.of(file, alone=no_kafka)
     declared, source = of.declaration, of.source
     counted, skipped = None, "--no-kafka"
     if not no_kafka:
@@ -52,10 +57,15 @@ def check(
         except KafkaException as error:
             if error.args[0].code() not in _AWAY:
                 raise
-            skipped = f"no Kafka at {of.settings.kafka} (STREAMSTATE_KAFKA)"
+            skipped = f"no Kafka at {of.settings.kafka}: correct STREAMSTATE_KAFKA, or give --no-kafka"
     measures = {name: _text(words) for name, words in declared.measures.items()}
-    answer = Checked(of.app.name, source.topic, declared.path, measures, counted, skipped)
+    faults = counted.faults if counted else []
+    answer = Checked(of.app.name, source.topic, declared.path, measures, counted, skipped, faults)
     output.show(answer, *_overview(answer), as_json=as_json)
+    if faults:
+        raise typer.Exit(Exit.REFUSED)
+    if not (counted or no_kafka):
+        raise typer.Exit(Exit.UNREACHABLE)
 
 
 def _last(of: Declared, number: int) -> dict[int, list[RawRecord]]:
@@ -103,10 +113,16 @@ def _overview(answer: Checked) -> Iterator[RenderableType]:
     if found.others:
         yield f"{found.others:,} records are left out by `where`"
     if found.refused:
-        yield output.table(("reason", "records"), found.refused.items())
+        rows = [(reason, f"{number:,}", found.steps[reason]) for reason, number in found.refused.items()]
+        yield output.table(("reason", "records", "next step"), rows)
+    yield from (f"\n{fault}" for fault in answer.faults)
 
 
 def _hint(found: DryRun, field: FieldReport) -> str:
     if field.events or not found.records:
         return ""
-    return f"in no event; did you mean {field.nearest}?" if field.nearest else "in no event"
+    if field.step:
+        return f"of another type: {field.step}"
+    if field.nearest:
+        return f"in no event; did you mean {field.nearest}?"
+    return "in refused records alone" if found.refused and not field.absent else "in no event"

@@ -34,9 +34,12 @@ class Declared:
     settings: CommandSettings
 
     @classmethod
-    def of(cls, path: Path) -> "Declared":
-        """Raises `Misconfigured` with the line of the first fault of the file."""
-        return cls(read(path), configured())
+    def of(cls, path: Path, *, alone: bool = False) -> "Declared":
+        """Raises `Misconfigured` with the line of the first fault of the file.
+
+        alone: without the package of services.
+        """
+        return cls(read(path), load(CommandSettings) if alone else configured())
 
     @cached_property
     def app(self) -> App:

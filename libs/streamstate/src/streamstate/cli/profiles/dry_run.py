@@ -1,7 +1,7 @@
 """The records that a profile would count, without a state. Pure."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
 from typing import Any
@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from streamstate.app import Record, Source
+from streamstate.cli.profiles import advice
 from streamstate.errors import BadRecord
-from streamstate.formats.reading import FormatDecoder
 from streamstate.processing.decode import Admission, DeadLetter, RawRecord, decode_records
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.fields import FieldWords, event_attributes
@@ -19,17 +19,23 @@ from streamstate.profile.measure import Measure
 
 
 class FieldReport(msgspec.Struct):
-    """A declared field, and the number of events that have the field. Without any: the `nearest` member of values."""
+    """A declared field, and the number of events that have the field.
+
+    nearest: without any event, the nearest member of the values. step: what to declare for values of another type.
+        absent: whether no read value has the member, among records of the profile.
+    """
 
     type: str
     events: int
     nearest: str = ""
+    step: str = ""
+    absent: bool = False
 
 
 class DryRun(msgspec.Struct):
     """The number of read records, of refused records by reason, and of counted events by measure.
 
-    others: the number of records left out by the profile's `where`.
+    others: the number of records left out by the profile's `where`. steps: the next steps by the reason of refusals.
     """
 
     records: int
@@ -37,6 +43,20 @@ class DryRun(msgspec.Struct):
     refused: dict[str, int]
     measures: dict[str, int]
     fields: dict[str, FieldReport]
+    steps: dict[str, str]
+
+    @property
+    def faults(self) -> list[str]:
+        """The faults that the sample shows in the declaration."""
+        found = [
+            f"the field {name} is in no event: correct its name, or remove the field"
+            for name, of in self.fields.items()
+            if of.absent
+        ]
+        number = sum(self.refused.values())
+        if number * 2 > self.records:
+            found.append(f"{number:,} of {self.records:,} records would be refused: see the reasons above")
+        return found
 
 
 def dry_run(
@@ -54,19 +74,38 @@ def dry_run(
         entries += decoded.entries
     decoded_records = [entry for entry in entries if isinstance(entry, Record)]
     events = [record for record in decoded_records if record.value is not None]
-    refused = Counter(_reason(entry) for entry in entries if isinstance(entry, DeadLetter))
+    letters = [entry for entry in entries if isinstance(entry, DeadLetter)]
+    refused = Counter(map(_reason, letters))
     get = partial(getter, attributes=event_attributes(declared.fields))
     measures = {measure.name: _counted(measure, events, get) for measure in declared.resolved}
-    getters = {name: get(name) for name in declared.fields}
-    present = {name: sum(value(event) is not None for event in events) for name, value in getters.items()}
-    paths = {name: declared.types[name].path for name in declared.fields}
-    members = _members(source, read) - set(paths.values()) if 0 in present.values() else set()
-    fields = {
-        name: FieldReport(_type(declared.fields[name]), number, "" if number else _nearest(paths[name], members))
-        for name, number in present.items()
-    }
+    seen = advice.members(source, (value for records in read.values() for *_, value in records))
     others = len(decoded_records) - len(events)
-    return DryRun(len(entries), others, dict(refused.most_common()), measures, fields)
+    # Without a record of the profile, only the fields of its condition can be judged.
+    judged = set(declared.fields) if len(entries) > others or not declared.selection else declared.selection.fields
+    fields = {
+        name: _field(declared, name, sum(get(name)(event) is not None for event in events), seen, name in judged)
+        for name in declared.fields
+    }
+    keys = [key for records in read.values() for *_, key, _ in records]
+    of_reasons = {_reason(letter): letter for letter in letters}
+    steps = {
+        reason: advice.of_value(letter, declared, seen)
+        if advice.has_type(source.key, letter.key)
+        else advice.of_keys(declared, source, keys)
+        for reason, letter in of_reasons.items()
+    }
+    return DryRun(len(entries), others, dict(refused.most_common()), measures, fields, steps)
+
+
+def _field(declared: Declaration, name: str, events: int, seen: advice.Members, judged: bool) -> FieldReport:
+    """The report of a field. judged: whether the sample has records of the profile."""
+    of, written = declared.types[name], _type(declared.fields[name])
+    if events:
+        return FieldReport(written, events)
+    if of.path in seen:
+        return FieldReport(written, 0, step=advice.of_field(of, seen[of.path]))
+    nearest = _nearest(of.path, set(seen) - {each.path for each in declared.types.values()})
+    return FieldReport(written, 0, nearest, absent=judged and bool(seen))
 
 
 def _counted(measure: Measure, events: Sequence[Record[Any, Any]], get: Callable[[str], Callable[[Any], Any]]) -> int:
@@ -89,26 +128,6 @@ def _reason(letter: DeadLetter) -> str:
 
 def _type(words: str | FieldWords) -> str:
     return words if isinstance(words, str) else words.type
-
-
-def _members(source: Source[Any, Any], read: Mapping[int, Sequence[RawRecord]]) -> set[str]:
-    """The paths of all members of the values, in the service's form."""
-    found: set[str] = set()
-    for *_, value in (record for records in read.values() for record in records):
-        try:
-            own = value or b""
-            own = source.decode.read(own) if isinstance(source.decode, FormatDecoder) else own
-            content = msgspec.json.decode(own)
-        except Exception:  # noqa: BLE001, S112, a refused record is reported by its reason
-            continue
-        found |= set(_paths(content))
-    return found
-
-
-def _paths(content: Any, around: str = "") -> Iterator[str]:
-    for name, inner in content.items() if isinstance(content, dict) else ():
-        yield f"{around}{name}"
-        yield from _paths(inner, f"{around}{name}.")
 
 
 def _nearest(name: str, members: set[str]) -> str:

@@ -1,0 +1,140 @@
+"""The next steps of a dry run: types of fields and keys that read the sampled records. Pure."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from streamstate.app import Source
+from streamstate.errors import BadRecord
+from streamstate.formats.reading import FormatDecoder
+from streamstate.keys import CODECS, DIGITS, INT, LONG, PAIR, TEXT, UUID, KeyCodec
+from streamstate.processing.decode import DeadLetter
+from streamstate.profile.declaration import Declaration
+from streamstate.profile.fields import FieldType
+
+Members = Mapping[str, Counter[str]]
+"""The number of values of each type but null, by the path of a member. A text of digits is `int(text)`."""
+
+_KEYS: Sequence[KeyCodec[Any]] = (DIGITS, UUID, PAIR, TEXT, LONG, INT)
+_PLACE = re.compile(r" - at `\$\.([^`]+)`$")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_DIGITS = re.compile(r"-?[0-9]{1,18}")
+_LIST, _OBJECT = "list", "object"
+_MOST_DECIMALS = 9
+
+
+def members(source: Source[Any, Any], values: Iterable[bytes | None]) -> Members:
+    """The members of the values, in the service's form."""
+    found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for value in values:
+        try:
+            own = value or b""
+            own = source.decode.read(own) if isinstance(source.decode, FormatDecoder) else own
+            content = msgspec.json.decode(own)
+        except Exception:  # noqa: BLE001, S112, a refused record is reported by its reason
+            continue
+        for path, kind in _kinds(content):
+            found[path].update([kind] if kind else [])
+    return found
+
+
+def _kinds(content: Any, around: str = "") -> Iterator[tuple[str, str]]:
+    for name, inner in content.items() if isinstance(content, dict) else ():
+        yield f"{around}{name}", "" if inner is None else _kind(inner)
+        yield from _kinds(inner, f"{around}{name}.")
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, str):
+        return "int(text)" if _DIGITS.fullmatch(value) else "str"
+    if isinstance(value, float):
+        decimals = len(f"{value:.{_MOST_DECIMALS}f}".rstrip("0").partition(".")[2])
+        return f"decimal({max(1, decimals)})"
+    return {bool: "bool", int: "int", list: _LIST}.get(type(value), _OBJECT)
+
+
+def readable(kinds: Iterable[str]) -> str:
+    """The type of a field that reads values of all `kinds`; empty where there is none."""
+    found = set(kinds)
+    if found <= {"str", "int(text)"}:
+        return "str"
+    if found <= {"int", "int(text)"}:
+        return "int(text)" if len(found) > 1 else "int"
+    if all(kind == "int" or kind.startswith("decimal") for kind in found):
+        return max(found - {"int"})
+    return "bool" if found == {"bool"} else ""
+
+
+def of_field(of: FieldType, kinds: Counter[str]) -> str:
+    """The next step for a field with values of other types; empty where the declared type is right."""
+    if not kinds:
+        return ""
+    if len(kinds) == 1 and (_LIST in kinds or _OBJECT in kinds):
+        (kind,) = kinds
+        step = "remove the field" if kind == _LIST else f"name a member of the object, such as member: {of.path}.id"
+        return f"{of.path} is {_noun(kind)} in the events: {step}"
+    kind = readable(kinds)
+    if not kind:
+        counts = ", ".join(f"{kind} {count:,}" for kind, count in kinds.most_common())
+        return f"{of.path} has several types in the events ({counts}): correct the producer, or remove the field"
+    if kind == "str" and set(kinds) == {"int(text)"} and of.kind == "int":
+        kind = "int(text)"
+    if _reads(of, kind):
+        return ""
+    written = kind if of.path == of.name else f"{{type: {kind}, member: {of.path}}}"
+    return f"{of.path} is {_noun(kind)} in the events: declare {of.name}: {written}"
+
+
+def _reads(of: FieldType, kind: str) -> bool:
+    """Whether the type of the field reads values of this kind."""
+    if of.kind == "decimal":
+        return kind == "int" or (kind.startswith("decimal") and kind <= f"decimal({of.scale})")
+    return kind == of.kind or bool(of.written and kind == "int") or (of.written == "text" and kind == "int(text)")
+
+
+def _noun(kind: str) -> str:
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+
+
+def of_value(letter: DeadLetter, declared: Declaration, seen: Members) -> str:
+    """The next step for a record with a refused value, without the value; empty where none is known."""
+    error = letter.error
+    if isinstance(error, msgspec.ValidationError):
+        place = _PLACE.search(str(error))
+        if not place:
+            return "each value must be a JSON object"
+        steps = [of_field(of, seen[of.path]) for of in declared.types.values() if of.path == place[1] in seen]
+        return next(iter(steps), "")
+    if isinstance(error, msgspec.DecodeError):
+        return "the value is no JSON: name the format of the topic in STREAMSTATE_FORMATS"
+    return ""
+
+
+def of_keys(declared: Declaration, source: Source[Any, Any], keys: Iterable[bytes | None]) -> str:
+    """The next step for refused keys: the types of keys that read all `keys`."""
+    if source.key is not CODECS[declared.key]:
+        return "correct the key of the topic in STREAMSTATE_FORMATS"
+    found = set(keys)
+    if not any(found):
+        return "the records have no keys: the producer must write the key of each record"
+    names = [codec.name for codec in _KEYS if all(_looks_like(codec, key) for key in found)]
+    if not names:
+        return "no type but bytes reads all sampled keys: correct the producer, or declare key: bytes"
+    return f"the sampled keys are readable as {' and '.join(names)}: declare key: {' or key: '.join(names)}"
+
+
+def _looks_like(codec: KeyCodec[Any], key: bytes | None) -> bool:
+    """Whether `key` is of the type of `codec`, and no number read as text."""
+    return has_type(codec, key) and (codec not in (TEXT, PAIR) or not _CONTROL.search(codec.decode(key)))
+
+
+def has_type(codec: KeyCodec[Any], key: bytes | None) -> bool:
+    """Whether `key` is of the type of `codec`."""
+    try:
+        codec.decode(key)
+    except BadRecord:
+        return False
+    return True

@@ -11,7 +11,7 @@ import pytest
 from devkit import DevkitError, registry, topics
 from devkit.beside import Beside
 from devkit.child_process import Child, require_free_port
-from devkit.demo import DemoSettings, of_profiles
+from devkit.demo import DemoSettings, look_next, of_profiles
 from devkit.local_cluster import LocalCluster
 from devkit.plan import Plan
 from devkit.streams import hosted
@@ -101,6 +101,19 @@ def test_the_demo_runs_further_profiles_beside_the_standard_services(
     services = load(DemoSettings).plan.services
     assert services == (*registry.STANDARD, rooms)
     assert list(of_profiles(services, 7)) == ["/v1/users/7/habits", "/v1/guests/7/rooms"]
+
+
+def test_the_demo_prints_commands_for_its_own_gateway_and_profile(rooms: str, tmp_path: Path) -> None:
+    said = look_next(LocalCluster(Plan(tmp_path, tmp_path, gateway_port=28080, services=(PROFILE, rooms)), print), 1)
+    commands = [line for line in said.splitlines() if " .venv/bin/streamstate " in line]
+    assert len(commands) == 3
+    for line in commands:
+        assert "STREAMSTATE_GATEWAY=http://127.0.0.1:28080 " in line
+        assert f"STREAMSTATE_PROFILE={rooms} " in line
+    assert "streamstate stage profile --set PROFILE=" in commands[-1]
+    plain = look_next(LocalCluster(Plan(tmp_path, tmp_path, gateway_port=8080, services=(PROFILE,)), print), 1)
+    assert "STREAMSTATE_GATEWAY" not in plain
+    assert "PROFILE=" not in plain
 
 
 def test_a_missing_file_is_named() -> None:

@@ -17,13 +17,13 @@ from devkit.lfm import Files
 from devkit.local_cluster import LocalCluster, get
 from devkit.names import known, names
 from devkit.plan import Plan
-from devkit.registry import EXAMPLES, STANDARD, app
+from devkit.registry import EXAMPLES, MODELS, STANDARD, app
 from services.events import KINDS
 from streamstate import bootstrap
 from streamstate.errors import StreamStateError
 from streamstate.keys import LONG
 from streamstate.profile import SERVICE as PROFILE
-from streamstate.settings import PREFIX
+from streamstate.settings import PREFIX, UserSettings
 
 HOME, CACHE = Path(".demo"), Path(".cache")
 FOLDED_S = 300
@@ -147,14 +147,21 @@ def of_profiles(services: Iterable[str], key: int) -> Iterator[str]:
 
 def look_next(cluster: LocalCluster, user: int) -> str:
     """Addresses and commands to try next."""
+    stage = f"{servers(cluster)} .venv/bin/streamstate stage profile --set PROFILE=CHANGED.yaml   the changed profile"
+    second = f"  {stage}\n" if _own_profile(cluster) else ""
     return f"""Look at
   {cluster.url}/v1/users/{user}   the profile
   {cluster.url}/docs   all paths
   {servers(cluster)} .venv/bin/streamstate status
   {servers(cluster)} .venv/bin/streamstate stage notifications --set GRACE_MS=60000   a second release
-  redis-cli -p {cluster.redis.port} --scan --pattern '{{metrics:*}}:*:{user}'   the state itself
+{second}  redis-cli -p {cluster.redis.port} --scan --pattern '{{metrics:*}}:*:{user}'   the state itself
   {HOME}/*.log   what the processes log
 """
+
+
+def _own_profile(cluster: LocalCluster) -> str:
+    """The file of the first further profile, empty without one: the service `profile` of the printed commands."""
+    return next((service for service in cluster.services.values() if service not in MODELS), "")
 
 
 def servers(cluster: LocalCluster) -> str:
@@ -164,6 +171,10 @@ def servers(cluster: LocalCluster) -> str:
         variables |= {"FORMATS": f"'{json.dumps(cluster.formats)}'", "REGISTRY": cluster.registry.url}
     if cluster.settings.archive:
         variables["ARCHIVE"] = shlex.quote(cluster.settings.archive)
+    if cluster.url != UserSettings.model_fields["gateway"].default:
+        variables["GATEWAY"] = cluster.url
+    if profile := _own_profile(cluster):
+        variables["PROFILE"] = shlex.quote(profile)
     return " ".join(f"{PREFIX}{name}={value}" for name, value in variables.items())
 
 

@@ -18,6 +18,7 @@ from streamstate.deployment import logs
 from streamstate.errors import Commands, Misconfigured
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.history import TopicHistory
+from streamstate.profile import SERVICE as PROFILE
 from streamstate.releases.pointer import Pointer
 from streamstate.settings import PREFIX, CommandSettings, StreamSettings, load, require_known
 from streamstate.state.redis import RedisStore
@@ -154,6 +155,8 @@ def deployments(settings: CommandSettings, services: Sequence[str] | None = None
         raise Misconfigured(msg)
     if unknown := [service for service in services or () if service not in known]:
         msg = f"there is no service {', '.join(unknown)}; there are {', '.join(known)}"
+        if PROFILE in known:
+            msg += f". The profile of a file is the service {PROFILE}, with {PREFIX}PROFILE=FILE"
         raise typer.BadParameter(msg)
     names = list(services or known)
     if settings.name and len(names) > 1:

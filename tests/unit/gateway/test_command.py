@@ -97,6 +97,18 @@ def between(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 CLIENT = "streamstate_client.client"
 
 
+def piped(*arguments: str, gateway: str) -> list[str]:
+    """The first two lines that the command writes to a pipe while it goes on."""
+    command = [sys.executable, "-m", "streamstate.cli.main", *arguments]
+    environment = os.environ | {"STREAMSTATE_GATEWAY": gateway}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        try:
+            return [process.stdout.readline() for _ in range(2)]
+        finally:
+            process.kill()
+
+
 class TestWatch:
     def test_it_shows_events_as_they_come(self, run: Run, deployment: Services, between: Callable[..., None]) -> None:
         between(CLIENT, lambda: deployment.play([(STRANGER, 1, 2, 3, 1_000)]))
@@ -109,6 +121,13 @@ class TestWatch:
         result = run("watch", str(USER))
         assert result.exit_code == 0, result.output
         assert "trying again" in result.stdout
+
+    def test_a_pipe_gets_each_answer_at_once(self, gateway: Served) -> None:
+        lines = piped("watch", str(USER), "--part", "metrics", gateway=f"http://{gateway.address}")
+        assert any("event count" in line for line in lines)
+
+    def test_a_pipe_gets_the_error_without_a_gateway(self) -> None:
+        assert any("trying again" in line for line in piped("watch", "1", gateway="http://127.0.0.1:1"))
 
 
 class TestPartitions:

@@ -1,9 +1,10 @@
 """The output of commands: one JSON document, or tables, on stdout; progress and one-line errors on stderr."""
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import IntEnum
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -11,6 +12,7 @@ import typer
 from confluent_kafka import KafkaError, KafkaException
 from redis.exceptions import AuthenticationError, RedisError, ResponseError
 from rich.console import Console, RenderableType
+from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
@@ -66,6 +68,21 @@ def say(*tables: RenderableType) -> None:
     """Print tables or texts for people; output to a file or pipe is not cut to a terminal's width."""
     width = None if sys.stdout.isatty() else _NOT_CUT
     Console(width=width, markup=False, highlight=False, emoji=False, soft_wrap=True).print(*tables, sep="\n")
+
+
+@contextmanager
+def live() -> Iterator[Callable[[RenderableType], None]]:
+    """Shows each answer in place of the last one; a file or pipe gets each answer at once."""
+    if sys.stdout.isatty():
+        with Live(auto_refresh=False) as shown:
+            yield partial(shown.update, refresh=True)
+    else:
+        yield _at_once
+
+
+def _at_once(answer: RenderableType) -> None:
+    say(answer)
+    sys.stdout.flush()
 
 
 def agree(tables: Iterable[RenderableType], question: str, *, yes: bool) -> None:

@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 from redis.exceptions import ClusterError, TryAgainError
 from rich.console import Group, RenderableType
-from rich.live import Live
 from rich.text import Text
 
 from streamstate.cli import output
@@ -45,10 +44,11 @@ def status(services: Services = None, *, watch: Watch = False, as_json: AsJson =
         raise typer.BadParameter(msg)
     watched, reports = _reports(services)
     if watch:
-        with suppress(KeyboardInterrupt), Live(_overview(reports), auto_refresh=False) as live:
+        with suppress(KeyboardInterrupt), output.live() as show:
+            show(_overview(reports))
             while True:
                 time.sleep(PAUSE_S)
-                live.update(_overview([_report(of, observe(of)) for of in watched]), refresh=True)
+                show(_overview([_report(of, observe(of)) for of in watched]))
         return
     output.show(reports, _overview(reports), as_json=as_json)
     if not all(of.healthy for of in reports):

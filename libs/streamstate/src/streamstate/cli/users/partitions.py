@@ -8,7 +8,6 @@ from urllib.parse import quote
 import msgspec
 import typer
 from rich.console import RenderableType
-from rich.live import Live
 from rich.text import Text
 
 from streamstate.cli import output
@@ -63,9 +62,9 @@ def top(*, as_json: AsJson = False) -> None:
     if as_json:
         output.document(asked.get(SYSTEM))
         return
-    with suppress(KeyboardInterrupt), Live(auto_refresh=False) as live:
-        for event in asked.follow(f"{SYSTEM}/stream", lambda error: live.update(Text(str(error)), refresh=True)):
-            live.update(_busiest(msgspec.json.decode(event.data)["services"]), refresh=True)
+    with suppress(KeyboardInterrupt), output.live() as show:
+        for event in asked.follow(f"{SYSTEM}/stream", lambda error: show(Text(str(error)))):
+            show(_busiest(msgspec.json.decode(event.data)["services"]))
 
 
 def _lag(held: Mapping[str, Any]) -> int:

@@ -1,19 +1,18 @@
 """`streamstate get`, `watch` and `open`: the profile of a user."""
 
+import sys
 import webbrowser
 from contextlib import suppress
 from typing import Annotated
 
 import msgspec
 import typer
-from rich.live import Live
 from rich.text import Text
 
 from streamstate.cli import output
 from streamstate.cli.output import AsJson
 from streamstate.cli.users.answers import rendered
 from streamstate.cli.users.gateway import gateway
-from streamstate_client import Unavailable
 from streamstate_client.protocol import user_path
 
 User = Annotated[str, typer.Argument(help="Id of the user.")]
@@ -30,15 +29,12 @@ def get(user: User, *, part: Parts = None, explain: Explain = False, as_json: As
 def watch(user: User, *, part: Parts = None) -> None:
     """Show the profile of a user, live, until Ctrl-C."""
     path = user_path(user, part or (), explain=False, stream=True)
-    with suppress(KeyboardInterrupt), Live(Text("waiting for the gateway"), auto_refresh=False) as live:
-
-        def lost(error: Unavailable) -> None:
-            live.update(Text(f"{error}; trying again"), refresh=True)
-
-        for event in gateway().follow(path, lost):
+    with suppress(KeyboardInterrupt), output.live() as show:
+        if sys.stdout.isatty():
+            show(Text("waiting for the gateway"))
+        for event in gateway().follow(path, lambda error: show(Text(f"{error}; trying again"))):
             profile = msgspec.json.decode(event.data)
-            known = rendered(profile) if profile else Text(f"nothing is known of {user}; waiting")
-            live.update(known, refresh=True)
+            show(rendered(profile) if profile else Text(f"nothing is known of {user}; waiting"))
 
 
 def open_page() -> None:

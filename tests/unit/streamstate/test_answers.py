@@ -136,6 +136,19 @@ def test_a_file_without_keys_and_times_is_refused(text: str, tmp_path: Path) -> 
         read(tmp_path / "rows.csv")
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("key,time\n1,2026-01-01\n2,yesterday\n", "has the time 'yesterday' in row 2; write 2026-01-31T09:00:00Z, or"),
+        ("key;time\n1;2\n", "has no columns key and time .*, separated by commas in CSV"),
+    ],
+)
+def test_a_fault_of_the_rows_says_where_it_is(text: str, reason: str, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text(text)
+    with pytest.raises(Declined, match=reason):
+        read(tmp_path / "rows.csv")
+
+
 def test_rows_are_ordered_by_time_within_their_partition() -> None:
     keys = [str(number % 50) for number in range(400)]
     times = pa.array([(number * 7919) % 1_000 for number in range(400)], pa.timestamp("ms", tz="UTC"))

@@ -219,6 +219,22 @@ def test_an_archive_that_is_no_folder_is_an_error(tmp_path: Path) -> None:
     assert "Not a directory" in failed(run("archive", "list", ARCHIVE=str(path)), 1)
 
 
+def test_an_archive_that_does_not_exist_is_not_listed(tmp_path: Path) -> None:
+    assert "there is no archive at" in failed(run("archive", "list", ARCHIVE=str(tmp_path / "none")), 1)
+    assert run("archive", "list", ARCHIVE=str(tmp_path)).exit_code == 0
+
+
+def test_rows_of_a_training_set_are_read_before_kafka(tmp_path: Path) -> None:
+    def said(path: Path) -> str:
+        arguments = ("replay", "metrics", "metrics", "--rows", str(path), "--to", str(tmp_path / "to"))
+        result = run(*arguments, KAFKA="127.0.0.1:1")
+        return " ".join(result.stderr.replace("│", " ").split())
+
+    assert "does not exist" in said(Path("none.csv"))
+    (tmp_path / "rows.csv").write_text("key;time\n1;2\n")
+    assert "separated by commas" in said(tmp_path / "rows.csv")
+
+
 def test_an_archive_without_files_is_not_verified(tmp_path: Path) -> None:
     assert "has no files" in failed(run("archive", "verify", ARCHIVE=str(tmp_path / "none")), 1)
 

@@ -1,6 +1,6 @@
 """The rows of a training set: keys and times from a file, by partition."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,12 +30,12 @@ def read(path: Path) -> "pa.Table":
         table: Any = pq.read_table(path, columns=["key", "time"]) if _is_parquet(path) else _csv(path)
         key, time = table["key"].cast(pa.string()), table["time"]
         if pa.types.is_string(time.type) or pa.types.is_large_string(time.type):
-            time = pa.chunked_array([pa.array(map(_moment, time.to_pylist()), TIME)])
+            time = pa.chunked_array([pa.array(_moments(path, time.to_pylist()), TIME)])
         elif pa.types.is_timestamp(time.type) and time.type.tz is None:
             time = pc.assume_timezone(pc.cast(time, pa.timestamp("ms"), safe=False), "UTC")
         rows = pa.table({"key": key, "time": pc.cast(time, TIME, safe=False)})
     except (ValueError, OverflowError, pa.ArrowNotImplementedError, KeyError) as error:
-        msg = f"{path} has no columns key and time (milliseconds, or ISO 8601): {error}"
+        msg = f"{path} has no columns key and time (milliseconds, or ISO 8601), separated by commas in CSV: {error}"
         raise Declined(msg) from error
     if not rows.num_rows:
         msg = f"{path} has no rows"
@@ -64,6 +64,16 @@ def _encoded(codec: KeyCodec[Any], text: str) -> bytes:
     except BadKey as error:
         msg = f"{text!r} is no key: {error}"
         raise BadKey(msg) from error
+
+
+def _moments(path: Path, texts: Iterable[str | None]) -> Iterator[datetime | int | None]:
+    """The times of `texts`. Raises `Declined` with the row of another text."""
+    for row, text in enumerate(texts, 1):
+        try:
+            yield _moment(text)
+        except ValueError as error:
+            msg = f"{path} has the time {text!r} in row {row}; write 2026-01-31T09:00:00Z, or milliseconds since 1970"
+            raise Declined(msg) from error
 
 
 def _moment(text: str | None) -> datetime | int | None:

@@ -71,6 +71,11 @@ class Archive:
         self.uri = uri
         self._fs, self._root = opened(uri)
 
+    @property
+    def is_missing(self) -> bool:
+        """Whether the folder of the archive does not exist. Without a file, an object store has no folder."""
+        return self._fs.get_file_info(self._root).type is fs.FileType.NotFound
+
     def topics(self) -> dict[str, list[int]]:
         """The partitions with a folder, by topic."""
         found: dict[str, list[int]] = {}

@@ -61,6 +61,9 @@ class Compacted(msgspec.Struct):
 def of_files(topics: Topics = None, *, as_json: AsJson = False) -> None:
     """List the partitions of the archive: files, bytes, offsets, times and missing offsets."""
     archive = opened(configured())
+    if archive.is_missing:
+        msg = f"there is no archive at {archive.uri}; check STREAMSTATE_ARCHIVE, and the log of the archiver"
+        raise Declined(msg)
     found = [_partition(archive, place) for place in places(archive, topics)]
     columns = "topic", "partition", "files", "bytes", "first offset", "next offset", "from", "to", "missing offsets"
     output.show(found, output.table(columns, map(_row, found)), as_json=as_json)

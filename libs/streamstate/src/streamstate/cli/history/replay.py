@@ -26,7 +26,11 @@ AtPosition = Annotated[str, typer.Option(metavar="TEXT", help="Answer at the hea
 Query = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Parameter of the view's request.")]
 Rows = Annotated[
     Path | None,
-    typer.Option(help="Parquet or CSV file with the columns key and time: write a training set of its rows."),
+    typer.Option(
+        exists=True,
+        dir_okay=False,
+        help="Parquet or CSV file with the columns key and time: write a training set of its rows.",
+    ),
 ]
 To = Annotated[str, typer.Option(metavar="FOLDER", help="With --rows: the folder, or a URI such as s3://bucket/path.")]
 

@@ -32,9 +32,10 @@ def write(of: Deployment, view: View[Any], given: Mapping[str, str], rows: Path,
     if view.over_all_partitions or view.key is None:
         msg = f"{view.path} is about all partitions; a training set needs a view about a key"
         raise typer.BadParameter(msg)
+    asked = read(rows)
     require_empty(folder)
     logs = Logs(of.app, view, of.settings)
-    parts = [*by_partition(read(rows), view.key, logs.counts[view.topic or ""])]
+    parts = [*by_partition(asked, view.key, logs.counts[view.topic or ""])]
     for warning in logs.warnings([partition for partition, _ in parts]):
         typer.echo(f"streamstate: {warning}", err=True)
     task = TrainingTask(of.package, view.name, of.settings, given, folder, variables(), sys.path)

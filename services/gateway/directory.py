@@ -1,6 +1,7 @@
 """The live releases of all services at one moment, their views and their owners: pinned for a request."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
+from functools import cached_property
 from urllib.parse import unquote
 
 from streamstate.keys import CODECS, partition_of
@@ -84,6 +85,16 @@ class Directory:
         parts = [(known, view, view.part) for known, view in self.views if view.part and view.scope == READ]
         parts.sort(key=lambda part: not part[2].required)
         self.parts: Mapping[str, LocatedPart] = {view.name: (known, view, part) for known, view, part in parts}
+
+    @cached_property
+    def clashes(self) -> Set[tuple[str, str, str]]:
+        """The paths of two services: the path, the service that answers, and a service that does not."""
+        answering = {view.path: known.service for known, view in self.views}
+        return {
+            (view.path, answering[view.path], known.service)
+            for known, view in self.views
+            if answering[view.path] != known.service
+        }
 
     def missing(self) -> list[str]:
         """The services without a known map."""

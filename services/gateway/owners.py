@@ -84,6 +84,9 @@ class Owners:
         for service, known in self.now.maps.items():
             if service in before.maps and before.maps[service].deployment != known.deployment:
                 log.info("another release is live", service=service, release=known.processors.service)
+        for path, answering, hidden in self.now.clashes - before.clashes:
+            advice = "two services have one path; give one another path"
+            log.warning(advice, path=path, answering=answering, hidden=hidden)
 
     def at(self, headers: Mapping[str, str]) -> Directory:
         """The directory of a request with `headers`: `now`, or with the release in the header `RELEASE` as live.

@@ -79,6 +79,13 @@ def test_two_services_of_one_name_are_refused(rooms: str, tmp_path: Path) -> Non
         Plan(tmp_path, tmp_path, services=(rooms, str(copy))).addresses()
 
 
+def test_two_services_of_one_path_are_refused(tmp_path: Path) -> None:
+    copy = tmp_path / "copy.yaml"
+    copy.write_text(DECLARED.replace("/v1/guests/<key>/rooms", "/v1/users/<key>/metrics"))
+    with pytest.raises(DevkitError, match=rf"metrics and {copy} both answer at /v1/users/<key>/metrics; give one"):
+        Plan(tmp_path, tmp_path, services=("metrics", str(copy))).addresses()
+
+
 def test_a_stream_runs_under_the_name_of_its_app(cluster: LocalCluster) -> None:
     host = cluster.host(["habits-0=127.0.0.1:8101", "rooms-12=127.0.0.1:8102", "words-0=127.0.0.1:8103"])
     _, _, module, *arguments = host.argv

@@ -1,12 +1,15 @@
 """Two releases of a service at one gateway: the record names the live one, and no answer mixes both."""
 
+import asyncio
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import urllib3
+from structlog.testing import capture_logs
 
 from devkit.child_process import free_port
 from services.gateway.directory import BESIDE, Directory, ServiceMap
@@ -21,6 +24,7 @@ from streamstate.state.store import Origin
 from streamstate.testing import Driver
 from streamstate.web.api import build
 from streamstate.web.freshness import Freshness
+from streamstate.web.http.request import Response
 from streamstate.web.partition_map import Processors, ViewEntry
 from tests.listening import Listener
 from tests.memory_reader import MemoryReader
@@ -250,3 +254,25 @@ def test_a_view_of_a_release_only_is_found_while_it_is_live() -> None:
     assert "more" not in Directory([*maps], maps).keyed
     new.live, new.switches = SECOND, 2
     assert "more" in Directory([*maps], maps).keyed
+
+
+class Maps:
+    """An upstream of services with one view each, at the same path."""
+
+    addresses: Mapping[str, list[str]] = {"metrics": ["a:1"], "evenings": ["b:1"]}
+
+    async def get(self, deployment: str, *_: object) -> Response:
+        entry = ViewEntry(deployment, f"/v1/users/<key>/{deployment[0]}", "plays", "long")
+        same = ViewEntry(f"{deployment}-same", "/v1/users/<key>/same", "plays", "long")
+        body = msgspec.json.encode(Processors(deployment, {"plays": 4}, [], [], [entry, same]))
+        return Response(200, body, {})
+
+
+def test_two_services_of_one_path_are_a_warning_once() -> None:
+    owners = Owners(Maps(), ttl_s=1)  # type: ignore[arg-type]
+    with capture_logs() as logs:
+        for _ in range(2):
+            asyncio.run(owners.refresh())
+    [said] = [entry for entry in logs if entry["log_level"] == "warning"]
+    assert said["event"] == "two services have one path; give one another path"
+    assert (said["path"], {said["answering"], said["hidden"]}) == ("/v1/users/<key>/same", set(Maps.addresses))

@@ -208,3 +208,9 @@ def test_the_file_alone_needs_no_package_of_services(check: Any) -> None:
     result = check(HABITS, PACKAGE="absent_services")
     assert result.exit_code == 3
     assert "the package absent_services is not installed here; run the command" in result.stderr
+
+
+def test_a_path_of_another_service_is_a_fault(check: Any) -> None:
+    result = check(PLAYS.replace("KEY", "long").replace("/plays", "/metrics"), "--no-kafka")
+    assert result.exit_code == 3, result.output
+    assert "habits.yaml:5: the service metrics answers at /v1/users/<key>/metrics; write another path" in result.stderr

@@ -31,7 +31,7 @@ class Plan:
     def addresses(self) -> dict[str, list[str]]:
         """An address for each instance of each service, by the name of the app.
 
-        Raises `DevkitError` for two services of one name.
+        Raises `DevkitError` for two services of one name or path.
         """
         counts = {name: self.instances.get(name, 1) for name in by_name(self.services)}
         return {name: [f"{LOCALHOST}:{free_port()}" for _ in range(count)] for name, count in counts.items()}

@@ -36,12 +36,18 @@ def release(chart: str) -> str:
 
 
 def by_name(services: Iterable[str]) -> Mapping[str, str]:
-    """`services` by the names of their apps. Raises `DevkitError` for two services of one name."""
+    """`services` by the names of their apps. Raises `DevkitError` for two services of one name or path."""
     found: dict[str, str] = {}
+    paths: dict[str, str] = {}
     for service in services:
         name = app(service).name
         if name in found:
             msg = f"{found[name]} and {service} are both called {name}; give one another name"
             raise DevkitError(msg)
         found[name] = service
+        for view in app(service).views:
+            first = paths.setdefault(view.path, service)
+            if first != service:
+                msg = f"{first} and {service} both answer at {view.path}; give one another path"
+                raise DevkitError(msg)
     return found

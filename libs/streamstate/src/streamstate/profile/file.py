@@ -52,10 +52,14 @@ def read(path: Path) -> Declaration:
         msg = f"{path}:1: the members are nested too deeply, or within themselves"
         raise Misconfigured(msg) from error
     except BadDeclaration as error:
-        places = dict(_lines(text))
-        line = next((places[error.path[:n]] for n in range(len(error.path), -1, -1) if error.path[:n] in places), 1)
-        msg = f"{path}:{line}: {error.reason}"
-        raise Misconfigured(msg) from error
+        raise located(error, path, text) from error
+
+
+def located(error: BadDeclaration, path: Path, text: str) -> Misconfigured:
+    """The error with the line of its place in `text`, the content of the file `path`."""
+    places = dict(_lines(text))
+    line = next((places[error.path[:n]] for n in range(len(error.path), -1, -1) if error.path[:n] in places), 1)
+    return Misconfigured(f"{path}:{line}: {error.reason}")
 
 
 def parse(text: str) -> Declaration:

@@ -49,6 +49,7 @@ def check(
     with its line and the nearest name.
     """
     of = Declared.of(file, alone=no_kafka)
+    of.require_free_paths(file)
     declared, source = of.declaration, of.source
     counted, skipped = None, "--no-kafka"
     if not no_kafka:

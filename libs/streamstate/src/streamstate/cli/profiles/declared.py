@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,12 +13,14 @@ import typer
 from streamstate import bootstrap
 from streamstate.app import App, Source
 from streamstate.cli.services import configured
+from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.reading import read_to_end
 from streamstate.processing.decode import RawRecord, raw_record
-from streamstate.profile import profile_app
+from streamstate.profile import SERVICE, profile_app
 from streamstate.profile.declaration import Declaration
-from streamstate.profile.file import read
+from streamstate.profile.file import located, read
+from streamstate.profile.measure import BadDeclaration
 from streamstate.settings import CommandSettings, StreamSettings, load
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="YAML file of a profile.", show_default=False)]
@@ -40,6 +43,14 @@ class Declared:
         alone: without the package of services.
         """
         return cls(read(path), load(CommandSettings) if alone else configured())
+
+    def require_free_paths(self, path: Path) -> None:
+        """Raise `Misconfigured` for a path of another service of the package. path: the file of the profile."""
+        taken = dict(_paths(self.settings.package, self.app.name))
+        for view in self.app.views:
+            if service := taken.get(view.path):
+                reason = f"the service {service} answers at {view.path}; write another path"
+                raise located(BadDeclaration(reason, "path"), path, path.read_text())
 
     @cached_property
     def app(self) -> App:
@@ -76,3 +87,18 @@ class Declared:
         places = {(self.source.topic, partition): offset for partition, offset in starts.items()}
         for message in read_to_end(self.settings.kafka, places, self.settings.security):
             yield message.partition() or 0, raw_record(message, header_ids=self.source.header_ids)
+
+
+def _paths(package: str, besides: str) -> Iterator[tuple[str, str]]:
+    """The paths of the services of `package`, with the service, besides declared profiles and the app `besides`.
+
+    Services that cannot be loaded here have none.
+    """
+    paths: Mapping[str, str] = {}
+    with suppress(ImportError):
+        paths = bootstrap.service_paths(package, "model")
+    for service, path in paths.items():
+        with suppress(ImportError, Misconfigured):
+            app: App = bootstrap.declared(path, "app")
+            if app.service != SERVICE and app.name != besides:
+                yield from ((view.path, service) for view in app.views)

@@ -205,13 +205,16 @@ def next_release(record: Releases) -> str:
 
 
 def previous_release(record: Releases) -> str:
-    """The release to go back to: the live one of an interrupted promotion, else the release of the turn before.
+    """The release to go back to: the release of the turn before the live release's.
 
-    Raises `Declined` when it does not exist.
+    An interrupted promotion of another release is undone: the live release stays.
+
+    Raises `Declined` when there is none.
     """
+    turns = record.turns[:-1] if behind_turn(record) else record.turns
+    before = [turn.release for turn in turns if turn.release in record.releases and turn.release != record.live]
     if behind_turn(record):
-        return record.live
-    before = [turn.release for turn in record.turns if turn.release in record.releases and turn.release != record.live]
+        return record.publisher if before and before[-1] == record.publisher else record.live
     if not before:
         msg = f"{record.live} has no release before it to go back to"
         raise Declined(msg)

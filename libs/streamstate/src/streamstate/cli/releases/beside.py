@@ -40,15 +40,16 @@ WithoutGateway = Annotated[
     bool, typer.Option("--without-gateway", help="Do not ask the gateway whether it finds the release.")
 ]
 Breaking = Annotated[bool, typer.Option("--breaking", help="Accept answers that break clients of the live release.")]
-Word = Literal["ready", "building", "lagging", "failing"]
+Word = Literal["ready", "starting", "building", "lagging", "failing"]
 
 
 class ReleaseReport(msgspec.Struct):
     """A release. `live`: the gateway answers from it. `publishes`: the outputs of new records are its own.
 
-    `state` is `ready`, `building` from nothing (with `progress`, 0 to 1), `lagging`, or `failing` with `faults`. `lag`
-    is in records. `owes` are offsets that it will still publish although another release has the next turn, by
-    topic:partition. `refused` are its dead letters by stage and exception, of which a staged release publishes none.
+    `state` is `ready`, `starting` (no stream has run yet), `building` from nothing (with `progress`, 0 to 1),
+    `lagging`, or `failing` with `faults`. `lag` is in records. `owes` are offsets that it will still publish although
+    another release has the next turn, by topic:partition. `refused` are its dead letters by stage and exception, of
+    which a staged release publishes none.
     """
 
     release: str
@@ -105,7 +106,14 @@ class Side:
         return partition in self.snapshots and self.snapshots[partition].owner is not None
 
     @property
+    def started(self) -> bool:
+        """Whether a stream runs or has run, by the consumer group and by the owners of the state."""
+        return bool(self.members) or any(map(self._owned, self.snapshots))
+
+    @property
     def word(self) -> Word:
+        if not (self.faults or self.started):
+            return "starting"
         if self.faults or not self.members:
             return "failing"
         if not self.ready:
@@ -141,9 +149,10 @@ def look(of: Deployment, name: str) -> Side:
     members = of.topics.members(release.app.group)
     troubles = release.store.troubles(statuses(members))
     faults += [f"{instance} does not fold: {text}" for instance, text in troubles.items() if text]
-    if not members:
+    side = Side(release, snapshots, members, ends, faults)
+    if not members and side.started:
         faults.append(f"no stream runs in the consumer group {release.app.group}; start it, or drop the release")
-    return Side(release, snapshots, members, ends, faults)
+    return side
 
 
 def report(record: Releases, side: Side) -> ReleaseReport:

@@ -85,8 +85,13 @@ def _compare(name: str) -> bool:
 
 def _done(side: Side, waited_s: float) -> bool:
     """Whether the release is ready. Raises `Declined` for a failing release, except during its start."""
-    if side.word == "failing" and waited_s > (0 if side.members else STARTING_S):
+    late = waited_s > (0 if side.members else STARTING_S)
+    if side.word == "failing" and late:
         msg = f"{side.of.app.name} is failing: {'; '.join(side.faults)}"
+        raise Declined(msg)
+    if side.word == "starting" and late:
+        group = side.of.app.group
+        msg = f"no stream has joined the consumer group {group} for {STARTING_S} s; start it, or drop the release"
         raise Declined(msg)
     return side.word == "ready"
 
@@ -95,6 +100,11 @@ def _overview(answer: Sequence[ReleaseReport]) -> Iterator[RenderableType]:
     columns = ("release", "live", "publishes", "state", "built", "lag", "owes")
     yield output.table(columns, map(_row, answer))
     yield from (f"{of.release}: {fault}" for of in answer for fault in of.faults)
+    yield from (
+        f"{of.release}: no stream has run yet; start it, unless a supervisor does"
+        for of in answer
+        if of.state == "starting"
+    )
 
 
 def _row(of: ReleaseReport) -> tuple[object, ...]:

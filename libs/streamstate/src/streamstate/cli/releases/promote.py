@@ -80,7 +80,8 @@ def promote(
     if not (breaking or dry_run):
         require_unbroken(name, differences)
     refused = refused_more(look(of, name), look(of, record.live))
-    _switch(of, record, name, differences, refused, without_gateway=without_gateway, dry_run=dry_run, as_json=as_json)
+    flags = {"without_gateway": without_gateway, "dry_run": dry_run, "as_json": as_json}
+    _switch(of, record, name, differences, refused, f"streamstate back {service}", **flags)
 
 
 def back(
@@ -94,7 +95,11 @@ def back(
     name = previous_release(record)
     if not without_gateway:
         _require_known(name)
-    _switch(of, record, name, [], [], without_gateway=without_gateway, dry_run=dry_run, as_json=as_json)
+    undo, flags = (
+        f"streamstate promote {service} {record.live}",
+        {"without_gateway": without_gateway, "dry_run": dry_run},
+    )
+    _switch(of, record, name, [], [], undo, **flags, as_json=as_json)
 
 
 def _require_known(name: str) -> None:
@@ -113,12 +118,13 @@ def _switch(
     name: str,
     differences: list[str],
     refused: list[str],
+    undo: str,
     *,
     without_gateway: bool,
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Store the remaining records of `next_write`, and show the promotion."""
+    """Store the remaining records of `next_write`, and show the promotion, with the command `undo`."""
     sampled, asked = time.monotonic(), places(of)
     first = of.topics.high_watermarks(asked)
     side = look(of, name)
@@ -143,7 +149,7 @@ def _switch(
         seconds = time.monotonic() - began
     last = record.turns[-1].cuts
     answer = Promotion(of.app.release_of, before.live, name, last, differences, refused, round(seconds, 3), dry_run)
-    output.show(answer, _text(answer, before), as_json=as_json)
+    output.show(answer, _text(answer, before, undo), as_json=as_json)
 
 
 def ahead(
@@ -179,10 +185,14 @@ def _require_seen(name: str) -> None:
         time.sleep(SEEN_PAUSE_S)
 
 
-def _text(answer: Promotion, before: Releases) -> str:
+def _text(answer: Promotion, before: Releases, undo: str) -> str:
     if before.live == before.publisher == answer.live:
         return f"{answer.live} is live already"
+    lines = [*answer.breaking, *answer.refused]
+    if answer.live == before.live:
+        verb = "would stay live and publish" if answer.dry_run else "stays live and publishes"
+        text = f"{answer.live} {verb}, after {answer.seconds:.2f} s; the promotion of {before.publisher} is undone"
+        return "\n  ".join([text, *lines])
     verb = "would be live and publish" if answer.dry_run else "is live and publishes"
-    text = f"{answer.live} {verb} in place of {answer.before}, after {answer.seconds:.2f} s"
-    undo = "`streamstate back` undoes it" if answer.live != before.live else "the promotion is undone"
-    return "\n  ".join([f"{text}; {undo}", *answer.breaking, *answer.refused])
+    text = f"{answer.live} {verb} in place of {answer.before}, after {answer.seconds:.2f} s; `{undo}` undoes it"
+    return "\n  ".join([text, *lines])

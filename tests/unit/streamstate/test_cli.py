@@ -192,9 +192,8 @@ def test_a_change_that_is_asked_for_wrongly_is_status_2(arguments: tuple[str, ..
 
 
 def test_a_release_is_staged_with_settings_that_exist() -> None:
-    assert failed(run("stage", "metrics", "--set", "GRACE_MSS=1"), 3).endswith(
-        "STREAMSTATE_GRACE_MSS (unknown; did you mean STREAMSTATE_GRACE_MS?)"
-    )
+    said = failed(run("stage", "metrics", "--set", "GRACE_MSS=1"), 3)
+    assert said.endswith("correct --set GRACE_MSS=: GRACE_MSS (unknown; did you mean GRACE_MS?)")
     result = run("stage", "metrics", "--set", "GRACE_MS")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "write NAME=VALUE" in result.stderr

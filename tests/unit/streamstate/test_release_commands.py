@@ -1,13 +1,22 @@
 """The commands about releases: their texts, and repeats after a kill."""
 
+import io
 import random
+import sys
 from typing import Any
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
-from streamstate.cli.releases.beside import Side
+from streamstate.cli.main import app
+from streamstate.cli.output import agree, failing
+from streamstate.cli.releases import drop
+from streamstate.cli.releases.beside import Side, require_unbroken
 from streamstate.cli.releases.progress import _done
 from streamstate.cli.releases.promote import Promotion, _text
+from streamstate.cli.releases.stage import Staged
+from streamstate.cli.releases.stage import _text as staged_text
 from streamstate.cli.services import deployment
 from streamstate.errors import Declined
 from streamstate.kafka.admin import Member
@@ -79,3 +88,51 @@ def test_a_release_is_starting_until_a_stream_has_run() -> None:
         _done(new, 121)
     assert side({}, "127.0.0.1:8101").word == "failing"
     assert side({"stream-0": Member(frozenset())}, None).word == "building"
+
+
+def test_a_refused_contract_is_a_line_each_and_a_count(capsys: pytest.CaptureFixture[str]) -> None:
+    places = [f"GET /v1/plays 200 .member{number} string: is gone" for number in range(91)]
+    with pytest.raises(typer.Exit) as ended, failing():
+        require_unbroken("metrics-2", places)
+    assert ended.value.exit_code == 1
+    said, *lines = capsys.readouterr().err.splitlines()
+    assert said == "streamstate: metrics-2 breaks clients in 91 places; accept the breaks by --breaking"
+    assert lines == [*(f"  {place}" for place in places[:10]), "  … and 81 more"]
+
+
+def test_a_command_in_a_message_names_its_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    def record(known: Releases) -> None:
+        monkeypatch.setattr(drop, "recorded", lambda _service: (deployment("metrics"), known))
+
+    def said(*arguments: str) -> str:
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 1
+        return result.stderr
+
+    record(BOTH)
+    live = "metrics is live: promote another release first, by `streamstate promote metrics metrics-2`"
+    assert live in said("drop", "metrics", "metrics")
+    assert "there is no release words; there are metrics, metrics-2: `streamstate stage metrics`" in said(
+        "drop", "metrics", "words"
+    )
+    record(first("metrics"))
+    assert "first, after `streamstate stage metrics`" in said("drop", "metrics", "metrics")
+
+
+def test_without_a_terminal_a_question_names_the_option(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    with pytest.raises(typer.Exit) as ended, failing():
+        agree(["to be deleted: metrics"], "Delete it?", yes=False)
+    assert ended.value.exit_code == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said == "streamstate: nothing is changed: there is no terminal to answer the question; say --yes"
+    agree([], "Delete it?", yes=True)
+
+
+def test_a_staged_release_is_beside_the_live_one_and_is_dropped_by_name() -> None:
+    answer = Staged("metrics", "metrics-3", {}, 0, [], started=True, helm="", dry_run=False)
+    text = staged_text(answer, "metrics-2", "metrics")
+    assert text.startswith("metrics-3 is staged beside metrics-2;")
+    assert "`streamstate drop metrics metrics-3` undoes it" in text

@@ -1,12 +1,13 @@
 """The command itself: `streamstate COMMAND …`."""
 
 import sys
+from contextlib import nullcontext
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from streamstate.cli import dead_letters, output
 from streamstate.cli.access import acl, keys
@@ -31,9 +32,19 @@ from streamstate.cli.users.partitions import lag, route, top
 from streamstate.cli.users.profile import get, open_page, watch
 from streamstate.cli.users.removal import erase, export
 from streamstate.cli.verify import verify
+from streamstate.errors import Commands
 
 FURTHER = "streamstate.commands"
 """The group of entry points by which an installed package adds commands."""
+
+
+class _Command(TyperCommand):
+    """Completes the commands in the error messages of a command about one service."""
+
+    def invoke(self, ctx: Any) -> Any:
+        service = ctx.params.get("service")
+        with Commands(service, {}) if isinstance(service, str) else nullcontext():
+            return super().invoke(ctx)
 
 
 class _Commands(TyperGroup):
@@ -84,7 +95,7 @@ for command in (
     releases,
     drop,
 ):
-    app.command(command.__name__.partition("_")[0])(command)
+    app.command(command.__name__.partition("_")[0], cls=_Command)(command)
 profile = typer.Typer(help="A declared profile against its topic.", no_args_is_help=True, rich_markup_mode=None)
 profile.command()(check)
 profile.command()(plan)

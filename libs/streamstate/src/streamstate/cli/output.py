@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streamstate import bootstrap
-from streamstate.errors import Misconfigured, StreamStateError
+from streamstate.errors import Declined, Misconfigured, StreamStateError
 from streamstate_client import GatewayError, Unavailable, Unreachable
 
 
@@ -86,10 +86,23 @@ def _at_once(answer: RenderableType) -> None:
 
 
 def agree(tables: Iterable[RenderableType], question: str, *, yes: bool) -> None:
-    """Unless `yes`, show `tables` and `question` on stderr, and exit with the status 1 when the answer is not y."""
-    if not yes:
-        Console(stderr=True, markup=False, highlight=False).print(*tables, sep="\n")
-        typer.confirm(question, abort=True, err=True)
+    """Unless `yes`, show `tables` and `question` on stderr, and exit with the status 1 when the answer is not y.
+
+    Raises `Declined` without a terminal or another input to answer.
+    """
+    if yes:
+        return
+    Console(stderr=True, markup=False, highlight=False).print(*tables, sep="\n")
+    try:
+        agreed = typer.confirm(question, err=True)
+    except typer.Abort as error:
+        if sys.stdin.isatty():
+            raise
+        sys.stderr.write("\n")
+        msg = "nothing is changed: there is no terminal to answer the question; say --yes"
+        raise Declined(msg) from error
+    if not agreed:
+        raise typer.Abort
 
 
 def table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> Table:
@@ -120,7 +133,7 @@ def progress() -> Progress:
 
 @contextmanager
 def failing() -> Iterator[None]:
-    """Print an expected error of the body in one line, and exit with its status."""
+    """Print an expected error of the body in one line, its notes in a line each, and exit with its status."""
     try:
         yield
     except Misconfigured as error:
@@ -130,7 +143,7 @@ def failing() -> Iterator[None]:
     except Unavailable as error:
         raise _failed(str(error), Exit.UNREACHABLE) from error
     except (StreamStateError, GatewayError) as error:
-        raise _failed(str(error), Exit.REFUSED) from error
+        raise _failed(str(error), Exit.REFUSED, getattr(error, "__notes__", ())) from error
     except (AuthenticationError, ResponseError) as error:
         message = f"Redis refuses: {error}; `streamstate acl redis` prints the rights of its user"
         raise _failed(message, Exit.REFUSED) from error
@@ -154,6 +167,7 @@ def _refused_by_kafka(error: KafkaException) -> typer.Exit:
     return _failed(message, Exit.UNREACHABLE)
 
 
-def _failed(message: str, status: Exit) -> typer.Exit:
-    sys.stderr.write(f"streamstate: {' '.join(message.split())}\n")
+def _failed(message: str, status: Exit, notes: Iterable[str] = ()) -> typer.Exit:
+    lines = [f"streamstate: {' '.join(message.split())}", *(f"  {note}" for note in notes)]
+    sys.stderr.write("".join(f"{line}\n" for line in lines))
     return typer.Exit(status)

@@ -133,7 +133,10 @@ def decoded(text: bytes | None) -> Releases | None:
 def staged(record: Releases, release: str) -> Releases:
     """`release` beside the others: silent until its turn. Raises `Declined` for an existing release."""
     if release in record.releases:
-        msg = f"{release} is staged already; `streamstate wait SERVICE` shows its progress, `streamstate drop` ends it"
+        msg = (
+            f"{release} is staged already; `streamstate wait SERVICE {release}` shows its progress, "
+            f"`streamstate drop SERVICE {release}` ends it"
+        )
         raise Declined(msg)
     # The offsets of an earlier release of the same name are not those of the new state.
     turns = tuple(Turn("" if turn.release == release else turn.release, turn.cuts) for turn in record.turns)
@@ -172,7 +175,9 @@ def dropped(record: Releases, release: str) -> Releases:
     """The record without `release`. Raises `Declined` for the live release and the publisher."""
     require(record, release)
     if release in (record.live, record.publisher):
-        msg = f"{release} is live: promote another release first, by `streamstate promote SERVICE RELEASE`"
+        others = [f"`streamstate promote SERVICE {name}`" for name in record.releases if name != release]
+        way = f"by {' or '.join(others)}" if others else "after `streamstate stage SERVICE`"
+        msg = f"{release} is live: promote another release first, {way}"
         raise Declined(msg)
     return _next(record, releases=tuple(name for name in record.releases if name != release))
 

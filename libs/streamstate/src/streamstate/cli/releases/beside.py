@@ -29,8 +29,8 @@ DOCUMENT, MAP = "/openapi.json", "/processors"
 PATIENCE_S, PAUSE_S = 5.0, 0.2
 """Seconds until a gateway without an answer is an error, and between two requests."""
 
-SHOWN = 20
-"""Differences in a message."""
+SHOWN = 10
+"""The most differences below a message."""
 
 MOST_LAG = 10_000
 """Records of a service behind which a complete state is `lagging`."""
@@ -196,9 +196,12 @@ def differences(before: Any, after: Any) -> list[str]:
 def require_unbroken(name: str, lines: Sequence[str]) -> None:
     """Raise `Declined` for a release that breaks clients by the differences in `lines`."""
     if lines:
-        shown = "\n  ".join(lines[:SHOWN])
-        msg = f"{name} breaks clients in {len(lines)} places (accept them by --breaking): {shown}"
-        raise Declined(msg)
+        error = Declined(f"{name} breaks clients in {len(lines)} places; accept the breaks by --breaking")
+        for line in lines[:SHOWN]:
+            error.add_note(line)
+        if len(lines) > SHOWN:
+            error.add_note(f"… and {len(lines) - SHOWN} more")
+        raise error
 
 
 def _answers(document: Any) -> dict[str, Any]:

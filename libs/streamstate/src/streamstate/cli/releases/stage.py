@@ -2,8 +2,8 @@
 
 import shlex
 import socket
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Annotated, Any
 
@@ -69,7 +69,8 @@ def stage(
     release = name or _next_name(record)
     after = staged(record, release)
     own = own_settings(of, release, settings)
-    _require_valid(of, own)
+    with _of_set(settings):
+        _require_valid(of, own)
     differences = _differences(of, side, own)
     if not (breaking or dry_run):
         beside.require_unbroken(release, differences)
@@ -79,7 +80,7 @@ def stage(
         _start(of, release, own)
     helm, started = helm_install(of, release, own), bool(of.settings.releases)
     answer = Staged(of.app.release_of, release, own, memory, differences, started, helm, dry_run)
-    output.show(answer, _text(answer, service), as_json=as_json)
+    output.show(answer, _text(answer, record.live, service), as_json=as_json)
 
 
 def _start(of: Deployment, release: str, settings: Mapping[str, str]) -> None:
@@ -95,8 +96,24 @@ def _settings(given: Sequence[str]) -> dict[str, str]:
         if "=" not in each:
             raise typer.BadParameter(f"--set {each}: write NAME=VALUE")
     settings = {n.removeprefix(PREFIX): text for n, _, text in (each.partition("=") for each in given)}
-    require_known({f"{PREFIX}{n}": text for n, text in settings.items()})
+    with _of_set(settings):
+        require_known({f"{PREFIX}{n}": text for n, text in settings.items()})
     return settings
+
+
+@contextmanager
+def _of_set(settings: Mapping[str, str]) -> Iterator[None]:
+    """Errors of the body about `settings` name the option instead of the environment."""
+    try:
+        yield
+    except Misconfigured as error:
+        text = str(error)
+        given = [name for name in settings if f"{PREFIX}{name}" in text]
+        if not given:
+            raise
+        reasons = text.removeprefix("change the environment: ").replace(PREFIX, "")
+        msg = f"correct {', '.join(f'--set {name}=' for name in given)}: {reasons}"
+        raise Misconfigured(msg) from error
 
 
 def own_settings(of: Deployment, release: str, settings: Mapping[str, str]) -> Mapping[str, str]:
@@ -174,9 +191,9 @@ def _free_port() -> int:
         return int(server.getsockname()[1])
 
 
-def _text(answer: Staged, service: str) -> str:
+def _text(answer: Staged, live: str, service: str) -> str:
     verb = "would be staged" if answer.dry_run else "is staged"
-    lines = [f"{answer.release} {verb} beside {answer.service}; its state takes about {answer.memory / MB:,.0f} MB"]
+    lines = [f"{answer.release} {verb} beside {live}; its state takes about {answer.memory / MB:,.0f} MB"]
     lines += [f"  breaks clients: {line}" for line in answer.breaking]
     if answer.dry_run:
         return "\n".join(lines)
@@ -186,5 +203,6 @@ def _text(answer: Staged, service: str) -> str:
         lines.append(f"on Kubernetes, start it by: {answer.helm}")
         variables = " ".join(f"{PREFIX}{name}={shlex.quote(text)}" for name, text in answer.settings.items())
         lines.append(f"elsewhere, start its stream and its API with these variables besides: {variables}")
-    lines.append(f"next: `streamstate wait {service} {answer.release}`; `streamstate drop {service}` undoes it")
+    ways = f"next: `streamstate wait {service} {answer.release}`; `streamstate drop {service} {answer.release}`"
+    lines.append(f"{ways} undoes it")
     return "\n".join(lines)

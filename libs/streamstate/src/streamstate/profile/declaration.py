@@ -154,6 +154,7 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         name = "a name has small letters, digits and hyphens, up to 40, and begins with a letter"
         require(_SERVICE.fullmatch(self.name), name, "name")
         require(_TOPIC.fullmatch(self.topic), "a topic has letters, digits, dots, hyphens and _, up to 249", "topic")
+        require(self.key not in ("str", "string"), f"there is no key {self.key}; did you mean text?", "key")
         require_known(self.key, CODECS, "key", "key")
         path = _PATH.fullmatch(self.path) and self.path.count("<key>") <= 1
         require(path, "a path is such as /v1/users/<key>/habits", "path")

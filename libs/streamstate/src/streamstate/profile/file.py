@@ -1,7 +1,8 @@
 """A profile declared in a YAML file: errors name the line."""
 
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,10 +11,52 @@ import yaml
 
 from streamstate.errors import Misconfigured
 from streamstate.profile.declaration import Declaration
-from streamstate.profile.measure import BadDeclaration, MeasureWords, require, require_known
+from streamstate.profile.fields import FieldWords
+from streamstate.profile.measure import MOST_LISTED, BadDeclaration, MeasureWords, require, require_known
 from streamstate.profile.rules.rule import RuleWords
 
 T = TypeVar("T", bound=msgspec.Struct)
+
+_INNER: Mapping[str, type[msgspec.Struct]] = {"measures": MeasureWords, "rules": RuleWords, "fields": FieldWords}
+"""The words within a member, by name."""
+
+_MEASURE = "{count: all}"
+_EXAMPLES = {
+    "name": "habits",
+    "topic": "listening-events",
+    "key": "long",
+    "path": "/v1/users/<key>/habits",
+    "measures": f"{{plays: {_MEASURE}}}",
+    "fields": "{artistId: int, device: str}",
+    "type": "int",
+    "member": "user.device",
+    "when": "{plays: {gt: 50}}",
+    "where": "{device: {eq: phone}}",
+    "over": "7d, or a list of windows such as over: [7d, ever]",
+    "of": "artistId",
+    "top": "10, of: artistId",
+    "recent": "10, of: artistId",
+}
+"""Values of members, for errors."""
+
+_MISSING = re.compile(r"Object missing required field `(\w+)`")
+_EXPECTED = re.compile(r"Expected `([^`]+)`, got `([^`]+)`")
+_NOUNS = {
+    "object": "a map",
+    "array": "a list",
+    "str": "a text",
+    "int": "a whole number",
+    "float": "a decimal number",
+    "bool": "true or false",
+    "null": "nothing",
+}
+"""The types of YAML for people."""
+
+_ADVICE = {
+    "'\\t'": "; indent by spaces",
+    "mapping values are not allowed": "; write a colon and a space behind each name, such as plays: {count: all}",
+}
+"""What to do about problems of PyYAML."""
 
 Place = tuple[tuple[str, ...], int]
 """The path of a member, and its line."""
@@ -43,7 +86,8 @@ def read(path: Path) -> Declaration:
         return parse(text)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        msg = f"{path}:{line}: this is no YAML: {error.problem}"
+        advice = next((advice for problem, advice in _ADVICE.items() if problem in str(error.problem)), "")
+        msg = f"{path}:{line}: this is no YAML: {error.problem}{advice}"
         raise Misconfigured(msg) from error
     except yaml.reader.ReaderError as error:
         msg = f"{path}:{text.count(chr(10), 0, error.position) + 1}: this is no YAML: {error.reason}"
@@ -69,17 +113,22 @@ def parse(text: str) -> Declaration:
         require(times == 1, f"{''.join(place[-1:])} is there twice", *place)
     loaded = yaml.load(text, _Loader)  # noqa: S506, a safe loader
     require(isinstance(loaded, dict), "a profile is a map: name, topic, key, path, fields, measures")
-    measures = loaded.get("measures")
-    if isinstance(measures, dict):
-        for name, words in measures.items():
-            _convert(words, MeasureWords, "measures", str(name))
-    rules = loaded.get("rules")
-    if isinstance(rules, dict):
-        for name, words in rules.items():
-            _convert(words, RuleWords, "rules", str(name))
+    for member, kind in _INNER.items():
+        named = loaded.get(member)
+        for name, words in named.items() if isinstance(named, dict) else ():
+            if kind is not FieldWords or isinstance(words, dict):
+                _convert(words, kind, member, str(name))
+            if kind is MeasureWords:
+                _require_positive(words, member, str(name))
     declared = _convert(loaded, Declaration)
     declared.require_valid()
     return declared
+
+
+def _require_positive(words: Mapping[str, Any], *path: str) -> None:
+    """Raise `BadDeclaration` for `top: 0`, which is not the absence of a top."""
+    for kind in ("top", "recent"):
+        require(words.get(kind) != 0, f"{kind} is a number from 1 to {MOST_LISTED}", *path, kind)
 
 
 def _convert(content: Any, kind: type[T], *path: str) -> T:
@@ -91,10 +140,33 @@ def _convert(content: Any, kind: type[T], *path: str) -> T:
     except msgspec.ValidationError as error:
         reason, _, place = str(error).partition(" - at `$")
         inner = [part for part in place.rstrip("`").replace("[...]", ".").split(".") if part]
-        where = f"{inner[0]}: " if inner else ""
-        # YAML reads yes, no, on and off as booleans.
-        reason += "; put it into quotes" if reason.endswith("got `bool`") else ""
-        raise BadDeclaration(f"{where}{reason[:1].lower()}{reason[1:]}", *path, *inner) from error
+        raise BadDeclaration(_plain(reason, content, [*path, *inner]), *path, *inner) from error
+
+
+def _plain(reason: str, content: Any, path: Sequence[str]) -> str:
+    """A reason of msgspec in the words of YAML, with an example; `path` is the place of the fault."""
+    if missing := _MISSING.search(reason):
+        example = _EXAMPLES.get(missing[1], "")
+        added = f"{missing[1]}: {example}" if example else missing[1]
+        return f"there is no {missing[1]}; add {'the line ' * (not path)}{added}"
+    if not (found := _EXPECTED.fullmatch(reason)):
+        return f"{path[0]}: {reason[:1].lower()}{reason[1:]}" if path else reason
+    expected = [_NOUNS.get(kind, kind) for kind in found[1].split(" | ") if kind != "null"]
+    member = path[-1] if path else ""
+    given = content.get(member) if isinstance(content, dict) else content
+    name, brace, rest = member.partition(" {")
+    if brace:
+        return f"there is no colon behind {name}; write {name}: {{{rest}: {given}"
+    example = f"{member}: {_EXAMPLES[member]}" if member in _EXAMPLES else ""
+    if path[:1] == ["measures"] and len(path) == 2:
+        example = f"{member}: {_MEASURE}"
+    if member in ("top", "recent") and isinstance(given, str):
+        example = f"{member}: 10, of: {given}"
+    said = f"{member}: expected {' or '.join(expected)}, found {_NOUNS.get(found[2], found[2])}"
+    # YAML reads yes, no, on and off as booleans.
+    advice = "put it into quotes" if "str" in found[1] and found[2] in ("bool", "int", "float") else ""
+    advice = f"write {example}" if example else advice
+    return f"{said}; {advice}" if advice else said
 
 
 def _lines(text: str) -> Iterator[Place]:

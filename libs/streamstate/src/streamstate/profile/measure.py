@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from itertools import pairwise
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -136,6 +137,8 @@ def resolve(name: str, words: MeasureWords, types: Mapping[str, FieldType]) -> M
     require(named_once, "name each window once, such as over: [7d, ever]", *place, "over")
     trailing = (label for label in labels if label != EVER)
     windows = longest_first(TrailingWindow(label, duration_ms(label, *place, "over")) for label in trailing)
+    for one, other in pairwise(windows):
+        require(one.ms != other.ms, f"{one.label} and {other.label} are one window; leave out a name", *place, "over")
     gap = duration_ms(words.sessions, *place, "sessions") if words.sessions else 0
     require(not gap or EVER not in labels, "sessions need windows, such as over: 30d", *place, "over")
     indexed = not words.index or (kind in ("count", "total") and not words.by)

@@ -1,11 +1,13 @@
 """How fresh an answer is, told and demanded."""
 
+import re
 import threading
 import time
 
 import pytest
 
 from streamstate.keys import LONG, partition_of
+from streamstate.web import freshness
 from streamstate.web.freshness import age
 from tests.serving import sample, scrape
 from tests.unit.web.conftest import COUNTS, Instance, Service
@@ -50,6 +52,23 @@ def test_an_answer_tells_position_and_age_of_its_state(service: Service, api: In
     service.topics.written[PLACE] = 1
     service.freshness.refresh()
     assert int(api.client.get(f"/v1/numbers/{KEY}").headers["State-Age-Ms"]) < 400
+
+
+def test_an_unknown_key_tells_the_age_of_an_old_state(
+    service: Service, api: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def detail() -> str:
+        text: str = problem(api.client.get(f"/v1/numbers/{KEY}"), 404, "unknown-key")["detail"]
+        return text
+
+    # Before the ends are read, and in a complete state, nothing is said of the age.
+    assert detail().endswith("ask again later")
+    service.freshness.refresh()
+    assert detail().endswith("ask again later")
+    service.topics.written[PLACE] = 5
+    service.freshness.refresh()
+    monkeypatch.setattr(freshness, "RECENT_S", 0.0)
+    assert re.search(r"ask again later: the state is \d+ ms old$", detail())
 
 
 def test_the_age_of_each_partition_is_scraped_and_grows_beyond_what_was_seen(service: Service, api: Instance) -> None:

@@ -14,7 +14,7 @@ from redis.exceptions import RedisError
 from streamstate.errors import IncompleteCommit, Misconfigured
 from streamstate.settings import DemandSettings
 from streamstate.state.store import EACH, Positions, TopicPartition, offsets_of
-from streamstate.web.freshness import Freshness
+from streamstate.web.freshness import Freshness, age_text
 from streamstate.web.http.deadline import ENTRIES, ENTRIES_PATTERN, MAX_STALENESS, MIN_POSITION, Deadline, bad_demand
 from streamstate.web.http.problems import not_ready
 
@@ -63,7 +63,7 @@ class Demand:
             if missing > 0:
                 return f"partition {place[1]} of {place[0]} is {missing} records before the demanded position"
         if self.staleness_s is not None and (age is None or age > self.staleness_s):
-            return "the state has long been behind" if age is None else f"the state is {age * 1000:.0f} ms old"
+            return age_text(age)
         return ""
 
     def _wanted(self, positions: Positions) -> Iterator[tuple[TopicPartition, int]]:

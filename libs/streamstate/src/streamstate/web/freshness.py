@@ -25,6 +25,9 @@ log = structlog.get_logger()
 POLL_S = 0.5
 _MOST_READINGS = 600
 
+RECENT_S = 5.0
+"""Seconds from which an unknown key may be due to the age of the state."""
+
 STATE_AGE = Definition(
     "streamstate_state_age_seconds",
     ("service", "partition"),
@@ -64,6 +67,11 @@ def age(readings: Readings, now: float, positions: Positions) -> float | None:
     return now - complete_at if positions else None
 
 
+def age_text(seconds: float | None) -> str:
+    """The age of an old state, in words."""
+    return "the state has long been behind" if seconds is None else f"the state is {seconds * 1000:.0f} ms old"
+
+
 class Freshness:
     """The end offsets of an app's topics, read periodically. Safe for threads."""
 
@@ -98,6 +106,12 @@ class Freshness:
     def age(self, positions: Positions) -> float | None:
         """Seconds since a state at `positions` was complete, None if unknown."""
         return age(self._readings, time.monotonic(), positions)
+
+    def warning(self, positions: Positions) -> str:
+        """The age of a state at `positions`, in words; empty for a recent state, and before the first reading."""
+        seconds = self.age(positions)
+        recent = seconds is not None and seconds < RECENT_S
+        return "" if recent or not self._readings else age_text(seconds)
 
     def metric(self, service: str, positions: Mapping[int, Positions]) -> Metric:
         """The age of each partition at its `positions`; for an older state, the time since the first reading."""

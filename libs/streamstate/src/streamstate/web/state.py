@@ -134,6 +134,10 @@ class AppState:
             headers[BEGIN] = bounded_text(begins)
         return headers
 
+    def warning(self, snapshots: Mapping[int, Snapshot]) -> str:
+        """The age of the state in `snapshots`, in words, unless recent."""
+        return self._freshness.warning(self.positions_of(snapshots))
+
     def require_ready(self, partition: int, snapshot: Snapshot, topics: Collection[str]) -> None:
         """Raise a 503 `Problem` while `partition` has no owner, or its part of `topics` is being built from nothing.
 

@@ -68,7 +68,7 @@ class Answers:
             further = await self.state.read(answer.reads)
             answer = answer.then({partition: snapshot.values for partition, snapshot in further.items()})
         if answer is None:
-            raise unknown_key(view.name)
+            raise unknown_key(view.name, self.state.warning(snapshots))
         return json(answer, served_by, self.state.headers_of(snapshots))
 
     async def many(self, views: Mapping[str, View[Any]], request: Request) -> Response:

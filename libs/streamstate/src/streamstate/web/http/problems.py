@@ -62,8 +62,11 @@ def bad_body(reason: str) -> Problem:
     return Problem(400, "bad-body", detail)
 
 
-def unknown_key(view: str) -> Problem:
-    return Problem(404, "unknown-key", f"nothing is known of this key in {view}; check the key, or ask again later")
+def unknown_key(view: str, warning: str = "") -> Problem:
+    """warning: why the state may lack the key, after which the same request may succeed."""
+    reason = f": {warning}" if warning else ""
+    detail = f"nothing is known of this key in {view}; check the key, or ask again later{reason}"
+    return Problem(404, "unknown-key", detail)
 
 
 def not_the_owner(owner: str, partition: int) -> Problem:

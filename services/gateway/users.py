@@ -161,7 +161,8 @@ def requested(at: Directory, query: Query) -> Sequence[LocatedPart]:
 def _selected(at: Directory, parts: Mapping[str, LocatedPart], names: Set[str]) -> Sequence[LocatedPart]:
     """As `select`; raises a 400 `Problem` in place of None."""
     if (selected := select(parts, names)) is None:
-        raise at.absent(bad_parameter(f"{PARTS}: name some of {', '.join(parts)}, separated by commas"))
+        known = f"{PARTS}: name some of {', '.join(parts)}, separated by commas"
+        raise at.absent(bad_parameter(f"{known}; a profile is a part by `part: true` in its file"))
     return selected
 
 

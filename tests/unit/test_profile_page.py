@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
+from devkit.records import detailed_event
 from streamstate.app import App
 from streamstate.cli.main import app as command
 from streamstate.errors import Misconfigured
@@ -52,6 +53,12 @@ def driver() -> Driver:
 
 def asked(driver: Driver, at: int) -> Any:
     return json.loads(msgspec.json.encode(driver.view("evenings", 1, Moment(at))))
+
+
+def test_the_table_has_the_members_of_a_play() -> None:
+    rows = re.findall(r"^\| (`.*?) \| (?:int|str|time\(ms\)) \|", PAGE, re.MULTILINE)
+    _, value = detailed_event(1, 2, 3, 4, 5)
+    assert re.findall(r"`(\w+)`", " ".join(rows)) == list(json.loads(value))
 
 
 def test_the_file_is_as_short_as_promised() -> None:

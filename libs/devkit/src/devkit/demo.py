@@ -93,9 +93,11 @@ def show(cluster: LocalCluster, settings: DemoSettings) -> None:
     files = Files(settings.lfm, settings.skip_malformed) if settings.lfm else None
     feed = Feed(cluster.kafka.bootstrap, HOME / "fed", files, settings.format, cluster.recode)
     feed.load(say)
+    user = first_user(files) if files else 1
+    for path in of_profiles((service for service in cluster.services.values() if service not in MODELS), user):
+        say(f"{cluster.url}{path} answers from the records folded so far")
     say("folding")
     wait_folded(cluster)
-    user = first_user(files) if files else 1
     profile = get(f"{cluster.url}/v1/users/{user}")
     say(f"folded; {cluster.url}/v1/users/{user} answers, in short:")
     addresses = [cluster.url + path for path in (*CASES, *of_profiles(cluster.services.values(), user))]

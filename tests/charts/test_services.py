@@ -312,7 +312,8 @@ def test_the_answers_for_all_keys_are_written_at_a_time_that_is_set() -> None:
     spec = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     [redis], [unload] = spec["initContainers"], spec["containers"]
     assert redis["image"] == "redis:8"
-    assert unload["command"] == ["streamstate", "unload", "metrics", "metrics", "--to", "s3://bucket/answers"]
+    assert unload["command"][:4] == ["streamstate", "unload", "metrics", "metrics"]
+    assert unload["command"][4:] == ["--if-live", "--to", "s3://bucket/answers"]
     scratch = {"name": "scratch", "mountPath": "/scratch"}
     assert scratch in redis["volumeMounts"]
     assert scratch in unload["volumeMounts"]

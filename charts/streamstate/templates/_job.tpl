@@ -72,7 +72,7 @@ spec:
 - name: unload
   image: {{ include "streamstate.streamImage" . | quote }}
   imagePullPolicy: {{ .Values.imagePullPolicy }}
-  command: {{ concat (list "streamstate" "unload" .Chart.Name) .Values.unload.views (list "--to" .Values.unload.to) | toJson }}
+  command: {{ concat (list "streamstate" "unload" .Chart.Name) .Values.unload.views (list "--if-live" "--to" .Values.unload.to) | toJson }}
   envFrom: {{- include "streamstate.envFrom" . | nindent 4 }}
   env:
     - name: PATH

@@ -115,3 +115,22 @@ def test_unload_exports_the_state_of_the_live_release(monkeypatch: pytest.Monkey
     monkeypatch.setattr(unloading, "_files", files)
     assert CliRunner().invoke(app, ["unload", "profile", "habits", "--to", str(tmp_path)]).exit_code == 3
     assert read == [NEXT]
+
+
+def test_a_job_of_a_release_that_is_not_live_writes_no_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    read: list[str] = []
+
+    def files(of: Any, _saved: object) -> Any:
+        read.append(of.app.name)
+        msg = "enough"
+        raise Misconfigured(msg)
+
+    monkeypatch.setattr(unloading, "_files", files)
+    for name, status in (("habits", 0), (NEXT, 3)):
+        monkeypatch.setenv("STREAMSTATE_NAME", name)
+        monkeypatch.setenv("STREAMSTATE_RELEASE_OF", "" if name == "habits" else "habits")
+        monkeypatch.setattr(unloading, "deployment", lambda _service: profile(BOTH))
+        result = CliRunner().invoke(app, ["unload", "profile", "habits", "--if-live", "--to", str(tmp_path)])
+        assert result.exit_code == status
+        assert ("habits is not live: the answers are those of habits-2" in result.stdout) == (status == 0)
+    assert read == [NEXT]

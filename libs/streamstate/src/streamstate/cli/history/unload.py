@@ -16,7 +16,7 @@ from streamstate.backup.loaded import SavedPartitions, loaded
 from streamstate.cli import output
 from streamstate.cli.history.replay import named_view
 from streamstate.cli.output import AsJson
-from streamstate.cli.releases.live import followed
+from streamstate.cli.releases.live import followed, live_name
 from streamstate.cli.services import Deployment, Service, deployment, imported
 from streamstate.errors import Declined
 from streamstate.state.redis_connections import connect
@@ -27,9 +27,18 @@ Saved = Annotated[
     Path | None,
     typer.Option("--snapshot", metavar="BACKUP", help="Backup, or RDB file, to read instead of a new snapshot."),
 ]
+IfLive = Annotated[bool, typer.Option("--if-live", help="Write no file where STREAMSTATE_NAME is not live.")]
 
 
-def unload(service: Service, views: Views, *, to: To, saved: Saved = None, as_json: AsJson = False) -> None:
+def unload(
+    service: Service,
+    views: Views,
+    *,
+    to: To,
+    saved: Saved = None,
+    if_live: IfLive = False,
+    as_json: AsJson = False,
+) -> None:
     """Write the answers of views for all keys to Parquet files, one for each partition.
 
     Of the live release, unless STREAMSTATE_NAME and STREAMSTATE_RELEASE_OF name another. A scratch `redis-server`
@@ -37,7 +46,11 @@ def unload(service: Service, views: Views, *, to: To, saved: Saved = None, as_js
     view are in FOLDER/VIEW/taken=TIME, with the next offsets of each partition in the metadata; `_manifest.json` is
     written last. Users deleted by now are left out.
     """
-    of = followed(deployment(service))
+    named = deployment(service)
+    if if_live and named.settings.name and (live := live_name(named)) != named.app.name:
+        output.show([], f"{named.app.name} is not live: the answers are those of {live}", as_json=as_json)
+        return
+    of = followed(named)
     asked = [named_view(of, view) for view in views]
     unloading = imported("streamstate.answers.unloading")
     made = []

@@ -26,6 +26,12 @@ def followed(of: Deployment) -> Deployment:
     return _written(of, record.live) or _alike(of, record.live)
 
 
+def live_name(of: Deployment) -> str:
+    """The name of the live release of the service."""
+    record = of.pointer.read()
+    return record.live if record else of.app.name
+
+
 def _written(of: Deployment, live: str) -> Deployment | None:
     """The release `live` by the file of releases, None where the file has no such release."""
     path = of.settings.releases

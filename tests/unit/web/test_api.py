@@ -221,7 +221,7 @@ def test_a_view_gets_the_parameters_of_the_request(service: Service, api: Instan
         ("/v1/all?leest=3", "leest is no parameter here; did you mean least?"),
         ("/v1/above/1?least=3&Least=4", "Least is no parameter here; did you mean least?"),
         ("/v1/all?", ""),
-        ("/processors?at=1", "there are none"),
+        ("/processors?at=1", "did you mean memory?"),
         ("/v1/all?" + "a" * 8_000 + "=1", "a…"),
         ("/readyz?at=1", ""),
     ],

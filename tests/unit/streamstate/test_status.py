@@ -190,17 +190,17 @@ def test_an_instance_does_not_take_the_group_of_another_environment_while_it_res
 ) -> None:
     group, reports = Group(), Reports()
     presence = Presence(reports, "redis://ours", group, "shop", "shop-0:us", "127.0.0.1:1", 6_000, str)
-    presence.may_join()
+    presence.require_free_group()
     group.present = {"shop-0": Member(frozenset({0}), "shop-0:them", "10.0.0.7")}
     for _ in range(2):
         with pytest.raises(Misconfigured, match=r"shop-0 \(10.0.0.7\) of the same .* group shop .*_GROUP"):
-            presence.may_join()
+            presence.require_free_group()
         clock(20)
     group.present = {}
     with pytest.raises(Misconfigured, match="then start this instance again"):
-        presence.may_join()
+        presence.require_free_group()
     reports.found.add("shop-0:them")
-    presence.may_join()
+    presence.require_free_group()
 
 
 def test_a_killed_member_of_an_emptied_redis_is_waited_for(clock: Callable[[float], None]) -> None:
@@ -208,10 +208,10 @@ def test_a_killed_member_of_an_emptied_redis_is_waited_for(clock: Callable[[floa
     group.present = {"shop-1": Member(frozenset({0}), "shop-1:killed"), "shop-2": Member(frozenset(), "")}
     presence = Presence(reports, "redis://ours", group, "shop", "shop-0:us", "127.0.0.1:1", 6_000, str)
     with pytest.raises(Misconfigured, match="shop-1"):
-        presence.may_join()
+        presence.require_free_group()
     clock(6)
     group.present.pop("shop-1")
-    presence.may_join()
+    presence.require_free_group()
 
 
 WORKER = """Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, most recent failure:

@@ -18,7 +18,8 @@ from streamstate.cli.releases.live import followed
 from streamstate.cli.report import DEAD_LETTERS, Seen, ServiceReport, report
 from streamstate.cli.services import Deployment, Services, configured, deployments
 from streamstate.errors import Misconfigured
-from streamstate.kafka.admin import Member, Topics, statuses
+from streamstate.kafka.admin import Member, Topics
+from streamstate.kafka.presence import statuses
 from streamstate.kafka.reading import open_since
 from streamstate.state.redis import RedisStore, elsewhere
 from streamstate.state.redis_reads import tag

@@ -3,10 +3,10 @@
 import math
 import threading
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from confluent_kafka import (
     IsolationLevel,
@@ -29,7 +29,9 @@ from streamstate.errors import Misconfigured
 from streamstate.kafka.security import OPEN, Properties, Security
 from streamstate.state.store import Origin
 
+T = TypeVar("T")
 TIMEOUT_S = 10.0
+_PAUSE_S = 0.2
 
 
 class AdminConnection:
@@ -68,8 +70,7 @@ class AdminConnection:
 
 
 REPORTING = "streamstate"
-"""The client id of group members of earlier releases that report their status in Redis. Since then, a colon and the
-random name of the process follow: two environments may have instances of the same name."""
+"""The client id of reporting group members of earlier releases; of others, the process's random name follows."""
 
 
 class Member(NamedTuple):
@@ -91,11 +92,6 @@ def client_id(process: str) -> str:
 def status_name(instance: str, process: str) -> str:
     """The name of the status in Redis of an instance's process."""
     return f"{instance}:{process}" if process else instance
-
-
-def statuses(members: Mapping[str, Member]) -> dict[str, str]:
-    """The names of statuses in Redis, by instance, of the members that report any."""
-    return {instance: member.status for instance, member in members.items() if member.status}
 
 
 class Topics:
@@ -233,23 +229,14 @@ class Topics:
 
     def members(self, group: str) -> dict[str, Member]:
         """The instances in the consumer group `group`; none where no stream runs."""
-        asked = self._connection.admin().describe_consumer_groups([group], request_timeout=TIMEOUT_S)[group]
-        try:
-            members = asked.result().members
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
-                raise
-            members = []
-        return {m.group_instance_id: _member(m) for m in members}
+        describe = self._connection.admin().describe_consumer_groups
+        group_of = _coordinated(lambda: describe([group], request_timeout=TIMEOUT_S)[group])
+        return {m.group_instance_id: _member(m) for m in group_of.members} if group_of else {}
 
     def delete_group(self, group: str) -> None:
         """Delete a consumer group without members, if it exists."""
-        asked = self._connection.admin().delete_consumer_groups([group], request_timeout=TIMEOUT_S)[group]
-        try:
-            asked.result()
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
-                raise
+        delete = self._connection.admin().delete_consumer_groups
+        _coordinated(lambda: delete([group], request_timeout=TIMEOUT_S)[group])
 
     def _listed(
         self,
@@ -262,6 +249,20 @@ class Topics:
             return {}
         answers = self._connection.admin().list_offsets(specs, isolation_level=isolation, request_timeout=TIMEOUT_S)
         return {(at.topic, at.partition): answer.result() for at, answer in answers.items()}
+
+
+def _coordinated(ask: Callable[[], Future[T]]) -> T | None:
+    """The answer of a group's coordinator, which a new broker names late; None for a group that does not exist."""
+    end = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            return ask().result()
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+                return None
+            if "COORDINATOR" not in error.args[0].name() or time.monotonic() > end:
+                raise
+        time.sleep(_PAUSE_S)
 
 
 def _member(of: MemberDescription) -> Member:

@@ -6,11 +6,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaException
 from redis.exceptions import RedisError
 
 from streamstate.errors import Misconfigured
-from streamstate.kafka.admin import Member, Topics, statuses
+from streamstate.kafka.admin import Member, Topics
 from streamstate.state.redis import RedisStore, elsewhere
 
 REPORT_S = 2.0
@@ -21,13 +21,6 @@ MEMBERS_S = 10.0
 
 MISSING_CHECKS = 3
 """Checks in a row without a member's report: a member may have just started, or Redis be just back."""
-
-_NO_COORDINATOR = {
-    KafkaError.NOT_COORDINATOR,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-}
-"""Errors of a group without a coordinator yet, such as the first group of a new Kafka."""
 
 SESSIONS = 3
 """A member that the group keeps for as many sessions is alive."""
@@ -88,22 +81,16 @@ class Presence:
         """Raise `Misconfigured` when members of the group use another Redis: each would have a part of the state."""
         self._refuse([member for member, checks in self._missing.items() if checks >= MISSING_CHECKS])
 
-    def may_join(self) -> bool:
-        """Whether Kafka knows the members of the group, which this instance has not joined yet.
+    def require_free_group(self) -> None:
+        """Raise `Misconfigured`, before this instance joins, when the group is the group of another environment.
 
-        Raises `Misconfigured` when the group is the group of another environment, whose instances go on undisturbed.
-        Refused by living members, this instance does not take their partitions while they are stopped: only a start of
-        the process asks again. Raises `RedisError` where no member could report.
+        The members of the group go on undisturbed. Refused by living members, this instance does not take their
+        partitions while they are stopped: only a start of the process asks again. Raises `RedisError` where no member
+        could report, and `KafkaException`.
         """
         self._report()
         now = time.monotonic()
-        try:
-            silent = self._silent()
-        except KafkaException as error:
-            if error.args[0].code() not in _NO_COORDINATOR:
-                raise
-            return False
-        for instance, member in silent.items():
+        for instance, member in self._silent().items():
             known = self._strangers.get(member.status)
             seen = Stranger(_named(instance, member), known.since if known else now, now)
             self._strangers = {**self._strangers, member.status: seen}
@@ -116,7 +103,6 @@ class Presence:
             if found[status] is None and (each.seen == now or each.seen - each.since > living_s)
         }
         self._refuse([each.named for each in self._strangers.values()])
-        return True
 
     def _silent(self) -> dict[str, Member]:
         """The members of the group without a status in this Redis, by instance."""
@@ -131,3 +117,8 @@ class Presence:
 
 def _named(instance: str, member: Member) -> str:
     return f"{instance} ({member.host})"
+
+
+def statuses(members: Mapping[str, Member]) -> dict[str, str]:
+    """The names of statuses in Redis, by instance, of the members that report any."""
+    return {instance: member.status for instance, member in members.items() if member.status}

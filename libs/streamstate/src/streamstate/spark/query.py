@@ -170,8 +170,7 @@ class Stream:
         """The partitions assigned by the consumer group; the first call joins the group with the widest topic."""
         widest = max(origins, key=lambda topic: origins[topic].partitions)
         if not self._joined:
-            if not self._presence.may_join():
-                return frozenset()
+            self._presence.require_free_group()
             self._membership.start(widest)
             self._joined = True
         # As a member of the group, a stream without its output topics is visible.

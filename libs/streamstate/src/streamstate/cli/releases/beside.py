@@ -14,7 +14,8 @@ from streamstate.cli.status import readable
 from streamstate.cli.users.gateway import gateway
 from streamstate.cli.users.partitions import SYSTEM
 from streamstate.errors import Declined
-from streamstate.kafka.admin import Member, statuses
+from streamstate.kafka.admin import Member
+from streamstate.kafka.presence import statuses
 from streamstate.processing.decode import reasons
 from streamstate.releases.contract import broken
 from streamstate.releases.record import Releases

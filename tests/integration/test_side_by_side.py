@@ -145,6 +145,7 @@ def test_outputs_are_published_once_through_killed_promotions(releases: Releases
     old = releases.make(PACKAGE, "emitting", {}, FUTURE_MS="60000")
     with feed.running(), old:
         until(lambda: letters(releases.read(APP.dead_letters)), 60, "a dead letter")
+        until(lambda: command.run("releases", "emitting")[0]["state"] == "ready", 60, "the first release")
         command.run("stage", "emitting", "--name", SECOND)
         new = releases.make(PACKAGE, SECOND, {}, RELEASE_OF="emitting", FUTURE_MS=str(10**12), ADVERTISE="127.0.0.1:1")
         with new:

@@ -95,8 +95,7 @@ def test_each_user_is_in_one_page_while_events_arrive(services: Services) -> Non
         ("where=visits_ever.ge.1&limit=1&limit=2", "limit is given 2 times; give it once"),
         ("where=visits_ever.ge.1&cursor=eHg", "cursor: this is no cursor"),
         ("where=visits_ever.ge.1&at=-1", "at: "),
-        ("where=visits_7d.ge.1&at=1", "at: 1 is before the year 2000; write the moment in milliseconds since 1970"),
-        ("where=visits_7d.ge.1&at=1000000000000", "at: the earliest moment is "),
+        ("where=visits_7d.ge.1&at=1", "at: the earliest moment is "),
         ("&".join(["where=visits_ever.ge.1"] * 9), "where: "),
     ],
 )

@@ -154,19 +154,13 @@ def in_steps(steps: Steps, values: Any = None) -> msgspec.Struct:
 
 
 def parameters(kind: type[Q], given: Mapping[str, str | list[str]]) -> Q:
-    """The parameters of a request. Raises `BadParameter` for a text of another type, or a number beyond its limits.
-
-    A method `require_valid` of `kind` may raise `BadParameter`, too.
-    """
+    """The parameters of a request. Raises `BadParameter` for a text of another type, or a number beyond its limits."""
     try:
-        asked = msgspec.convert(given, kind, strict=False)
+        return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
         why, _, name = str(error).partition(" - at `$.")
         msg = f"{name.rstrip('`')}: {why}"
         raise BadParameter(msg) from error
-    if require_valid := getattr(asked, "require_valid", None):
-        require_valid()
-    return asked
 
 
 def encoded(answer: Any) -> bytes:

@@ -21,16 +21,6 @@ from streamstate.state.operations import Read
 Answer = Callable[[Any, Found, Spans], msgspec.Struct]
 
 
-_YEAR_2000_MS = 946_684_800_000
-
-
-def require_milliseconds(at: int | None) -> None:
-    """Raise `BadParameter` for a moment before 2000, such as a number of seconds."""
-    if at is not None and at < _YEAR_2000_MS:
-        msg = f"at: {at} is before the year 2000; write the moment in milliseconds since 1970"
-        raise BadParameter(msg)
-
-
 class Moment(msgspec.Struct, frozen=True):
     """The parameters of a request."""
 
@@ -38,10 +28,6 @@ class Moment(msgspec.Struct, frozen=True):
         Annotated[int, Meta(ge=0, le=2**53)] | None,
         Meta(description="the end of the windows, in milliseconds since 1970; by default the present"),
     ] = None
-
-    def require_valid(self) -> None:
-        """Raise `BadParameter` for a moment in seconds."""
-        require_milliseconds(self.at)
 
 
 NOW = Moment()

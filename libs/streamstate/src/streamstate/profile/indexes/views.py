@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from streamstate.profile.answer import present_ms, require_milliseconds
+from streamstate.profile.answer import present_ms
 from streamstate.profile.answer_type import NUMBER_KEYS
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.indexes.layout import INDEX, TIME, indexes_of
@@ -37,10 +37,6 @@ class CountKeys(msgspec.Struct, frozen=True):
     where: Where = ()
     at: At = None
 
-    def require_valid(self) -> None:
-        """Raise `BadParameter` for a moment in seconds."""
-        require_milliseconds(self.at)
-
 
 class FindKeys(msgspec.Struct, frozen=True):
     """The parameters of a request for keys."""
@@ -49,10 +45,6 @@ class FindKeys(msgspec.Struct, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=MOST_KEYS, description="most keys of an answer")] = 100
     cursor: Annotated[str, Meta(max_length=4_096, description="`cursor` of the answer before")] = ""
     at: At = None
-
-    def require_valid(self) -> None:
-        """Raise `BadParameter` for a moment in seconds."""
-        require_milliseconds(self.at)
 
 
 class FoundKeys(msgspec.Struct):

@@ -189,7 +189,7 @@ def test_an_instance_does_not_take_the_group_of_another_environment_while_it_res
     clock: Callable[[float], None],
 ) -> None:
     group, reports = Group(), Reports()
-    presence = Presence(reports, "redis://ours", group, "shop", "shop-0:us", "127.0.0.1:1", 6_000, str)
+    presence = Presence(reports, "redis://ours", group, "shop", "shop-0", "127.0.0.1:1", 6_000, str)
     presence.require_free_group()
     group.present = {"shop-0": Member(frozenset({0}), "shop-0:them", "10.0.0.7")}
     for _ in range(2):
@@ -206,7 +206,7 @@ def test_an_instance_does_not_take_the_group_of_another_environment_while_it_res
 def test_a_killed_member_of_an_emptied_redis_is_waited_for(clock: Callable[[float], None]) -> None:
     group, reports = Group(), Reports()
     group.present = {"shop-1": Member(frozenset({0}), "shop-1:killed"), "shop-2": Member(frozenset(), "")}
-    presence = Presence(reports, "redis://ours", group, "shop", "shop-0:us", "127.0.0.1:1", 6_000, str)
+    presence = Presence(reports, "redis://ours", group, "shop", "shop-0", "127.0.0.1:1", 6_000, str)
     with pytest.raises(Misconfigured, match="shop-1"):
         presence.require_free_group()
     clock(6)
@@ -287,3 +287,16 @@ def test_each_batch_with_records_is_told_of_once(collector: Collector) -> None:
     assert counts == [(0, 3), (2, 5), (3, 7)]
     assert {span.seconds for span in told} == {0.15}
     assert told[0].attributes["spark.duration_ms.addBatch"] == 120
+
+
+def test_a_restarted_instance_has_the_name_that_kafka_keeps_for_its_member() -> None:
+    group, reports = Group(), Reports()
+    group.present = {"shop-0": Member(frozenset({0}), "shop-0:killed")}
+    reports.found = {"shop-0:killed"}
+    presence = Presence(reports, "redis://ours", group, "shop", "shop-0", "127.0.0.1:1", 6_000, str)
+    presence.require_free_group()
+    assert presence.process == "killed"
+    # The report of the killed process ends.
+    reports.found.clear()
+    presence.report()
+    assert reports.found == {"shop-0:killed"}

@@ -86,7 +86,7 @@ class Member(NamedTuple):
 
 def client_id(process: str) -> str:
     """The client id of a group's member whose process has this random name."""
-    return f"{REPORTING}:{process}"
+    return f"{REPORTING}:{process}" if process else REPORTING
 
 
 def status_name(instance: str, process: str) -> str:

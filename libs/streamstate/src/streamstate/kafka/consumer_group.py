@@ -62,9 +62,7 @@ class Membership:
         session_timeout_ms: int,
         changed: Callable[[Held], None],
         security: Security = OPEN,
-        client_id: str = REPORTING,
     ) -> None:
-        self._client_id = client_id
         self._connection = AdminConnection(bootstrap, security)
         self._group = group
         self._instance = instance
@@ -76,8 +74,9 @@ class Membership:
         self._positions: Mapping[tuple[str, int], int] = {}
         self._stopping = threading.Event()
 
-    def start(self, *topics: str) -> None:
+    def start(self, *topics: str, client_id: str = REPORTING) -> None:
         """Join the group for `topics`."""
+        self._client_id = client_id
         self._thread = threading.Thread(target=self._run, args=(topics,), name=f"membership-{self._group}", daemon=True)
         self._thread.start()
 

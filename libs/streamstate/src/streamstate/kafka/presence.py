@@ -4,13 +4,14 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from secrets import token_hex
 from typing import NamedTuple
 
 from confluent_kafka import KafkaException
 from redis.exceptions import RedisError
 
 from streamstate.errors import Misconfigured
-from streamstate.kafka.admin import Member, Topics
+from streamstate.kafka.admin import Member, Topics, status_name
 from streamstate.state.redis import RedisStore, elsewhere
 
 REPORT_S = 2.0
@@ -38,19 +39,19 @@ class Stranger(NamedTuple):
 class Presence:
     """An instance among the members of its stream's group. `update` is called in a thread of its own.
 
-    name: of its status in Redis, at the URL `redis`. address: of its API. trouble: why it does not fold, empty when it
-        does.
-    session_ms: how long the group keeps the partitions of a silent instance.
+    redis: the URL of the Redis with its status. address: of its API. trouble: why it does not fold, empty when it does.
+    session_ms: how long the group keeps the partitions of a silent instance. process: the random name of its process.
     """
 
     store: RedisStore
     redis: str
     topics: Topics
     group: str
-    name: str
+    instance: str
     address: str
     session_ms: int
     trouble: Callable[[], str]
+    process: str = field(default_factory=lambda: token_hex(4))
     _checked_at: float = field(default_factory=time.monotonic)
     _missing: Mapping[str, int] = field(default_factory=dict)
     _strangers: Mapping[str, Stranger] = field(default_factory=dict)
@@ -64,7 +65,9 @@ class Presence:
 
     def _report(self) -> str:
         trouble = self.trouble()
-        self.store.report_trouble(self.name, trouble, self.session_ms + round(MEMBERS_S * 1_000))
+        self.store.report_trouble(
+            status_name(self.instance, self.process), trouble, self.session_ms + round(MEMBERS_S * 1_000)
+        )
         return trouble
 
     def update(self) -> None:
@@ -88,6 +91,7 @@ class Presence:
         partitions while they are stopped: only a start of the process asks again. Raises `RedisError` where no member
         could report, and `KafkaException`.
         """
+        self._succeed()
         self._report()
         now = time.monotonic()
         for instance, member in self._silent().items():
@@ -103,6 +107,15 @@ class Presence:
             if found[status] is None and (each.seen == now or each.seen - each.since > living_s)
         }
         self._refuse([each.named for each in self._strangers.values()])
+
+    def _succeed(self) -> None:
+        """Take the name of the process before, whose status is in this Redis and whose session has not ended.
+
+        Kafka keeps the client id of a static member that comes back.
+        """
+        before = self.topics.members(self.group).get(self.instance)
+        if before and before.status and self.store.troubles({self.instance: before.status})[self.instance] is not None:
+            self.process = before.status.removeprefix(self.instance).removeprefix(":")
 
     def _silent(self) -> dict[str, Member]:
         """The members of the group without a status in this Redis, by instance."""

@@ -5,7 +5,6 @@ import threading
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from secrets import token_hex
 from tempfile import TemporaryDirectory
 
 import structlog
@@ -22,7 +21,7 @@ from streamstate.deployment.background import keep_running
 from streamstate.erasure.stream import Erasure
 from streamstate.errors import FencedInstance, IncompleteCommit, Misconfigured, StreamStateError, TooManyDeadLetters
 from streamstate.formats.applied import registered
-from streamstate.kafka.admin import client_id, status_name
+from streamstate.kafka.admin import client_id
 from streamstate.kafka.claims import Claims
 from streamstate.kafka.consumer_group import Membership, Partitions
 from streamstate.kafka.dlq.topic import Refusals
@@ -75,13 +74,12 @@ class Stream:
         deletions = bootstrap.deletions(settings, self._topics)
         self._erasure = Erasure(app, self._store, deletions, settings.users_expire_ms)
         self.status = Status(app.name, self._history, tracing.spans(f"{app.name}-stream"))
-        process = token_hex(4)
         self._presence = Presence(
             self._store,
             settings.redis,
             self._topics,
             app.group,
-            status_name(hosted.instance, process),
+            hosted.instance,
             hosted.advertise,
             session_ms,
             lambda: self.status.trouble,
@@ -90,9 +88,7 @@ class Stream:
         callbacks = self._turn, self._snapshots, self._pass_gaps
         self._backlog = Backlog(spark, self._history, settings, tasks, *callbacks, self._log)
         self._joined = False
-        self._membership = Membership(
-            kafka, app.group, hosted.instance, session_ms, self._partitions.update, security, client_id(process)
-        )
+        self._membership = Membership(kafka, app.group, hosted.instance, session_ms, self._partitions.update, security)
 
     def run(self) -> None:
         """Run until the process stops: after a failure or a refusal, start again from the state."""
@@ -171,7 +167,7 @@ class Stream:
         widest = max(origins, key=lambda topic: origins[topic].partitions)
         if not self._joined:
             self._presence.require_free_group()
-            self._membership.start(widest)
+            self._membership.start(widest, client_id=client_id(self._presence.process))
             self._joined = True
         # As a member of the group, a stream without its output topics is visible.
         self._topics.describe(self._app.outputs)

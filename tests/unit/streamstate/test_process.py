@@ -1,5 +1,6 @@
 """What a process has for itself: memory, folders, background threads."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -13,7 +14,9 @@ from prometheus_client import generate_latest
 
 from streamstate.deployment import background
 from streamstate.deployment.scratch import scratch
+from streamstate.settings import StreamSettings, load
 from streamstate.spark.executor import command
+from streamstate.spark.process import own_folders
 from tests.serving import sample
 from tests.waiting import until
 
@@ -130,6 +133,17 @@ def test_the_folder_of_a_process_that_was_killed_goes_at_the_next_start(tmp_path
         with scratch(tmp_path) as mine:
             assert not folder.exists()
             assert mine.is_dir()
+
+
+def test_a_process_may_start_others_after_its_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = load(StreamSettings).model_copy(update={"checkpoints": tmp_path / "checkpoints"})
+    for before in (None, str(tmp_path)):
+        monkeypatch.delenv("SPARK_LOCAL_DIRS", raising=False)
+        if before:
+            monkeypatch.setenv("SPARK_LOCAL_DIRS", before)
+        with own_folders(settings):
+            assert os.environ["SPARK_LOCAL_DIRS"] != before
+        assert os.environ.get("SPARK_LOCAL_DIRS") == before
 
 
 def test_the_folders_of_others_stay(tmp_path: Path) -> None:

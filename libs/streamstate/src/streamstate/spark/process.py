@@ -106,10 +106,15 @@ def own_folders(settings: StreamSettings) -> Iterator[StreamSettings]:
     parent = os.environ.get(_LOCAL_DIRS) or settings.spark.get(_LOCAL_DIR) or of_user
     # Of several folders, the first.
     parent = str(parent).partition(",")[0]
+    before = {name: text for name, text in os.environ.items() if name == _LOCAL_DIRS}
     with scratch(settings.checkpoints) as checkpoints, scratch(Path(parent)) as files:
         os.environ[_LOCAL_DIRS] = str(files)
         own = {**settings.spark, _LOCAL_DIR: str(files)}
-        yield settings.model_copy(update={"checkpoints": checkpoints, "spark": own})
+        try:
+            yield settings.model_copy(update={"checkpoints": checkpoints, "spark": own})
+        finally:
+            del os.environ[_LOCAL_DIRS]
+            os.environ.update(before)
 
 
 @contextmanager

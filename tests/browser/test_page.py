@@ -254,7 +254,7 @@ def test_the_keyboard_is_enough(show: Open) -> None:
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_have_text(f"User {USER}")
     expect(page.locator("main")).to_be_focused()
-    for _ in range(3):
+    for _ in range(4):
         page.keyboard.press("Shift+Tab")
     expect(page.get_by_role("link", name="System")).to_be_focused()
     outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")

@@ -5,16 +5,13 @@ from collections.abc import Iterator, Mapping
 
 from devkit.bench import cpu
 from devkit.demo import say
-from devkit.history.lab import LONGEST_S, HistoryLab
+from devkit.history.lab import LEAST_EVENTS, LONGEST_S, HistoryLab
 from devkit.measured import Row
 from services.metrics.model import APP
 from streamstate.verify.check import Check
 from streamstate.verify.replay import recounted
 
 CPU_RATIO = 1.5
-LEAST_EVENTS = 500_000
-"""Events of a build whose CPU time is measured: the start of a stream takes the time of fewer."""
-
 _LOOK_S = 0.4
 
 KILLED_RATE_S = 30

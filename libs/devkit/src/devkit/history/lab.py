@@ -29,6 +29,9 @@ from streamstate.verify.redis_state import RedisState
 
 FILE_RECORDS = 500_000
 LONGEST_S = 1_800
+LEAST_EVENTS = 500_000
+"""Events of a run with measured times: the start of a process takes the time of fewer."""
+
 _UNEQUAL = ("owner", "epoch", "begun", "ended", "target")
 """Fields of a partition that differ between two builds."""
 

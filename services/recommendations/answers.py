@@ -8,10 +8,10 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from services.events import KINDS
-from services.recommendations.rules import CATEGORY
-from services.recommendations.starts import ID, parse_id
+from services.recommendations.rules import CATEGORY, ID
 from services.recommendations.starts import MOST as MOST_STARTS
 from services.recommendations.starts import PATTERN as STARTS
+from services.recommendations.starts import parse_id
 from streamstate.keys import LONG, LONG_MAX
 from streamstate.view import READ, Cost, NamedIds, Part
 from streamstate.web.http.parameters import bad_parameter

@@ -9,7 +9,6 @@ import msgspec
 from msgspec import Meta
 
 from services.events import KINDS
-from services.recommendations.starts import ID
 from streamstate.app import Fold, FoldContext, Record, Source
 from streamstate.errors import BadRecord
 from streamstate.formats.typed import json_decoder
@@ -24,6 +23,9 @@ MOST_RULES = 10_000
 """The most rules of a partition."""
 
 CATEGORY = "[a-z0-9-]{1,40}"
+ID = "(?:0|[1-9][0-9]{0,18})"
+"""The id of an item, as a part of a pattern."""
+
 _KEY = re.compile(rf"(?:{'|'.join(KINDS)}):{ID}|category:{CATEGORY}")
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from services.events import KINDS
 from services.recommendations.graph import Bipartite
+from services.recommendations.rules import ID
 from services.recommendations.salsa import Start
 from streamstate.errors import BadKey
 from streamstate.keys import LONG
@@ -13,7 +14,6 @@ USER = "user"
 MOST = 20
 """The most starts of a request."""
 
-ID = "(?:0|[1-9][0-9]{0,18})"
 _ONE = rf"(?:{USER}|(?:{'|'.join(KINDS)}):{ID})(?::[0-9]{{1,3}}(?:\.[0-9]{{1,3}})?)?"
 PATTERN = rf"^{_ONE}(?:,{_ONE}){{0,{MOST - 1}}}$"
 

@@ -212,6 +212,19 @@ def test_folds_make_the_same_state_in_a_worker_of_spark(current: dict[str, dict[
     assert json.loads(worked.stdout) == {service: current[service]["state"] for service in SERVICES}
 
 
+STREAM = """
+import importlib, sys
+sys.modules |= dict.fromkeys(["flask", "gunicorn", "numba"])
+for service in sys.argv[1:]:
+    importlib.import_module(f"services.{service}.model")
+"""
+
+
+def test_the_image_of_a_stream_needs_no_package_of_the_api() -> None:
+    argv = [sys.executable, "-c", STREAM, *SERVICES]
+    assert subprocess.run(argv, capture_output=True, text=True, check=False).stderr == ""
+
+
 def test_answers_keep_the_paths_parameters_and_members_of_the_release_before() -> None:
     now = promised()
     broken = [

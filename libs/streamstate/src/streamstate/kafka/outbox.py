@@ -10,7 +10,7 @@ from streamstate.app import App, Emit
 from streamstate.kafka.dlq.records import dead_letters, derived, halting, original_headers, shortened, unframed
 from streamstate.kafka.history import TopicHistory
 from streamstate.kafka.producer import Outgoing, send_all
-from streamstate.processing.decode import DeadLetter, topics_with_header_ids
+from streamstate.processing.decode import DeadLetter
 from streamstate.processing.fitness import require_same_topics
 from streamstate.processing.fold_batch import FoldResult
 from streamstate.releases.record import Voice
@@ -67,11 +67,12 @@ class KafkaOutbox:
             if voice.publishes((self._app.source(letter.topic).topic, partition), letter.offset):
                 by_topic.setdefault(letter.topic, []).append(letter)
         for own_name, dead in by_topic.items():
-            place = self._app.source(own_name).topic, partition
+            source = self._app.source(own_name)
+            place = source.topic, partition
             offsets = [letter.offset for letter in dead]
             headers = original_headers(self._history, place, offsets)
             own: Sequence[DeadLetter] = dead
-            if place[0] in topics_with_header_ids(self._app):
+            if source.header_ids:
                 own = [unframed(letter, headers.get(letter.offset, [])) for letter in dead]
             yield from dead_letters(self._app, own, place, self._origins[place[0]].id, headers)
 

@@ -77,7 +77,7 @@ class Presence:
         with suppress(KafkaException, RedisError):
             if time.monotonic() >= self._checked_at + MEMBERS_S:
                 self._checked_at = time.monotonic()
-                silent = (_named(*each) for each in self._silent().items())
+                silent = (_named(*each) for each in self._silent(self.topics.members(self.group)).items())
                 self._missing = {member: self._missing.get(member, 0) + 1 for member in silent}
 
     def require_one_redis(self) -> None:
@@ -91,10 +91,11 @@ class Presence:
         partitions while they are stopped: only a start of the process asks again. Raises `RedisError` where no member
         could report, and `KafkaException`.
         """
-        self._succeed()
+        members = self.topics.members(self.group)
+        self._succeed(members.get(self.instance))
         self._report()
         now = time.monotonic()
-        for instance, member in self._silent().items():
+        for instance, member in self._silent(members).items():
             known = self._strangers.get(member.status)
             seen = Stranger(_named(instance, member), known.since if known else now, now)
             self._strangers = {**self._strangers, member.status: seen}
@@ -108,18 +109,16 @@ class Presence:
         }
         self._refuse([each.named for each in self._strangers.values()])
 
-    def _succeed(self) -> None:
-        """Take the name of the process before, whose status is in this Redis and whose session has not ended.
+    def _succeed(self, before: Member | None) -> None:
+        """Take the name of the process `before`, whose status is in this Redis and whose session has not ended.
 
         Kafka keeps the client id of a static member that comes back.
         """
-        before = self.topics.members(self.group).get(self.instance)
         if before and before.status and self.store.troubles({self.instance: before.status})[self.instance] is not None:
             self.process = before.status.removeprefix(self.instance).removeprefix(":")
 
-    def _silent(self) -> dict[str, Member]:
+    def _silent(self, members: Mapping[str, Member]) -> dict[str, Member]:
         """The members of the group without a status in this Redis, by instance."""
-        members = self.topics.members(self.group)
         troubles = self.store.troubles(statuses(members))
         return {instance: members[instance] for instance, trouble in troubles.items() if trouble is None}
 

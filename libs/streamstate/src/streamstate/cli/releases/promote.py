@@ -80,8 +80,10 @@ def promote(
     if not (breaking or dry_run):
         require_unbroken(name, differences)
     refused = refused_more(look(of, name), look(of, record.live))
-    flags = {"without_gateway": without_gateway, "dry_run": dry_run, "as_json": as_json}
-    _switch(of, record, name, differences, refused, f"streamstate back {service}", **flags)
+    undo = f"streamstate back {service}"
+    _switch(
+        of, record, name, differences, refused, undo, without_gateway=without_gateway, dry_run=dry_run, as_json=as_json
+    )
 
 
 def back(
@@ -95,11 +97,8 @@ def back(
     name = previous_release(record)
     if not without_gateway:
         _require_known(name)
-    undo, flags = (
-        f"streamstate promote {service} {record.live}",
-        {"without_gateway": without_gateway, "dry_run": dry_run},
-    )
-    _switch(of, record, name, [], [], undo, **flags, as_json=as_json)
+    undo = f"streamstate promote {service} {record.live}"
+    _switch(of, record, name, [], [], undo, without_gateway=without_gateway, dry_run=dry_run, as_json=as_json)
 
 
 def _require_known(name: str) -> None:

@@ -102,30 +102,32 @@ def test_without_the_file_of_releases_the_settings_must_be_those_of_the_state(
     assert "reset" not in str(refused.value)
 
 
-def test_unload_exports_the_state_of_the_live_release(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    read: list[str] = []
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The releases whose states `unload` reads, which ends there."""
+    found: list[str] = []
 
     def files(of: Any, _saved: object) -> Any:
-        read.append(of.app.name)
+        found.append(of.app.name)
         msg = "enough"
         raise Misconfigured(msg)
 
+    monkeypatch.setattr(unloading, "_files", files)
+    return found
+
+
+def test_unload_exports_the_state_of_the_live_release(
+    read: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     of = _with_state(monkeypatch, {})
     monkeypatch.setattr(unloading, "deployment", lambda _service: of)
-    monkeypatch.setattr(unloading, "_files", files)
     assert CliRunner().invoke(app, ["unload", "profile", "habits", "--to", str(tmp_path)]).exit_code == 3
     assert read == [NEXT]
 
 
-def test_a_job_of_a_release_that_is_not_live_writes_no_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    read: list[str] = []
-
-    def files(of: Any, _saved: object) -> Any:
-        read.append(of.app.name)
-        msg = "enough"
-        raise Misconfigured(msg)
-
-    monkeypatch.setattr(unloading, "_files", files)
+def test_a_job_of_a_release_that_is_not_live_writes_no_file(
+    read: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     for name, status in (("habits", 0), (NEXT, 3)):
         monkeypatch.setenv("STREAMSTATE_NAME", name)
         monkeypatch.setenv("STREAMSTATE_RELEASE_OF", "" if name == "habits" else "habits")

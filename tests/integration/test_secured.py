@@ -33,6 +33,7 @@ from streamstate.kafka.producer import producer, send_all
 from streamstate.kafka.reading import read_to_end
 from streamstate.spark import jars
 from streamstate.web.http.request import AGE
+from tests import signer as signing
 from tests.integration import company
 from tests.integration.company import Company, Issuer
 from tests.integration.driving import SETTLED_S
@@ -219,12 +220,17 @@ class MSKAuthTokenProvider:
 """
 
 
+@pytest.fixture
+def signer(tmp_path: Path) -> Iterator[None]:
+    with signing.installed(SIGNER, tmp_path):
+        yield
+
+
+@pytest.mark.usefixtures("signer")
 def test_every_client_logs_in_by_tokens_of_the_signer_and_renews_them(
-    servers: Company, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    servers: Company, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Brokers of MSK take such tokens by OAUTHBEARER, as this broker does."""
-    (tmp_path / "aws_msk_iam_sasl_signer.py").write_text(SIGNER)
-    monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("SIGNER_URL", f"{servers.issuer.url}/token")
     monkeypatch.setenv("SIGNER_LOGIN", f"{TOKEN.name}:{OF_CLIENT}")
     servers.grant(TOKEN.app, f"User:{TOKEN.name}")
@@ -246,7 +252,7 @@ def test_every_client_logs_in_by_tokens_of_the_signer_and_renews_them(
         assert len([*read_to_end(kafka, {place: 0}, security)]) == end > 0
         assert send_all(producer(kafka, security), [(TOKEN.app.dead_letters, None, b"a letter", [])]) == 1
         until(lambda: bool(held and held[-1]), 30, "the group to assign partitions")
-        calls = import_module("aws_msk_iam_sasl_signer").calls
+        calls = import_module(signing.MODULE).calls
         before = len(calls)
         until(lambda: len(calls) > before, 30, "a token to be renewed")
         assert set(calls) == {"eu-central-1"}

@@ -4,7 +4,6 @@ import asyncio
 import json
 import socket
 import struct
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -28,6 +27,7 @@ from streamstate.spark.jars import of_mechanism
 from streamstate.spark.task import FoldTask
 from streamstate.state.redis_connections import Login
 from streamstate.state.redis_reader import RedisCommands, open_commands
+from tests import signer as signing
 
 
 def test_any_password_stands_between_quotes_for_java() -> None:
@@ -118,12 +118,9 @@ class MSKAuthTokenProvider:
 
 
 @pytest.fixture
-def signer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The signer's package, with the same interface."""
-    (tmp_path / "aws_msk_iam_sasl_signer.py").write_text(SIGNER)
-    monkeypatch.syspath_prepend(tmp_path)
-    yield
-    sys.modules.pop("aws_msk_iam_sasl_signer", None)
+def signer(tmp_path: Path) -> Iterator[None]:
+    with signing.installed(SIGNER, tmp_path):
+        yield
 
 
 @pytest.mark.usefixtures("signer")

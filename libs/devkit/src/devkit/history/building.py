@@ -1,7 +1,8 @@
 """A state built from the archive, beside the stream's own build from Kafka, and with kills on the way."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from devkit.bench import cpu
 from devkit.demo import say
@@ -18,6 +19,20 @@ KILLED_RATE_S = 30
 """Seconds of a build with kills, so that each kill finds a build."""
 
 
+@dataclass(frozen=True)
+class Build:
+    """marks: folded offsets, with the usage until then. memory: of the stream, peak bytes."""
+
+    marks: Sequence[tuple[int, cpu.Usage]]
+    memory: int
+
+    def rate(self) -> float:
+        """Events a CPU second of stream and Redis in the second half, without the start of the processes."""
+        folded, last = self.marks[-1]
+        half, middle = next(mark for mark in self.marks if 2 * mark[0] >= folded)
+        return (folded - half) / (sum(last.cpu.values()) - sum(middle.cpu.values()))
+
+
 def measure(lab: HistoryLab) -> Iterator[Row]:
     """The rows of builds. Leaves a state of all plays, and Kafka without the first half."""
     say("building the state from Kafka")
@@ -30,9 +45,9 @@ def measure(lab: HistoryLab) -> Iterator[Row]:
     ours = _built(lab, archive=str(lab.archive))
     yield Row("build: keys that differ from the state before", _differing(before, lab.contents()), 0)
     if lab.events >= LEAST_EVENTS:
-        rates = f"{lab.events / 2 / own['cpu']:,.0f} from Kafka, {lab.events / 2 / ours['cpu']:,.0f} from the archive"
-        yield Row(f"build: CPU over that from Kafka ({rates} a CPU second)", ours["cpu"] / own["cpu"], 1 / CPU_RATIO)
-        yield Row("build: peak memory over that from Kafka", ours["memory"] / own["memory"], 1.05)
+        rates = f"{own.rate():,.0f} from Kafka, {ours.rate():,.0f} from the archive"
+        yield Row(f"build: CPU over that from Kafka ({rates} a CPU second)", own.rate() / ours.rate(), 1 / CPU_RATIO)
+        yield Row("build: peak memory over that from Kafka", ours.memory / own.memory, 1.05)
     lab.empty()
     say(f"building the state from the archive with {lab.kills} kills")
     kills = _killed(lab)
@@ -41,8 +56,7 @@ def measure(lab: HistoryLab) -> Iterator[Row]:
     yield Row(f"verify over archive and Kafka: differences of {found.keys:,} keys", len(found.differences), 0)
 
 
-def _built(lab: HistoryLab, archive: str) -> dict[str, float]:
-    """CPU seconds of stream and Redis for the second half of a build, and the stream's peak memory in bytes."""
+def _built(lab: HistoryLab, archive: str) -> Build:
     marks: list[tuple[int, cpu.Usage]] = []
     memory = [0]
 
@@ -57,11 +71,8 @@ def _built(lab: HistoryLab, archive: str) -> dict[str, float]:
     with lab.cluster.of_services([APP.name], ARCHIVE=archive) as stream:
         meter = cpu.Meter({"stream": stream.pid, "Redis": lab.cluster.redis.pid})
         stream.wait_until(done, LONGEST_S)
-    half, middle = next(mark for mark in marks if 2 * mark[0] >= lab.events)
-    folded, last = marks[-1]
-    used = sum(last.cpu.values()) - sum(middle.cpu.values())
-    say(f"{folded:,} events: {last}; the second half: {used:.1f} CPU seconds")
-    return {"cpu": used * (lab.events / 2) / (folded - half), "memory": max(memory)}
+    say(f"{lab.events:,} events: {marks[-1][1]}")
+    return Build(marks, max(memory))
 
 
 def _killed(lab: HistoryLab) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import to_jsonable_python
 
 from devkit.charts import dashboards
@@ -136,10 +137,19 @@ def _chart(chart: str, description: str) -> str:
     return text + ("dependencies:\n" if parts else "") + "".join(parts)
 
 
+class _Untitled(GenerateJsonSchema):
+    """A title would only repeat the name."""
+
+    def field_title_should_be_set(self, *_: object) -> bool:
+        return False
+
+
 def schema(chart: str, of: type[BaseModel] | None = None) -> dict[str, Any]:
     """The JSON schema of a chart's values; the charts of services share a schema."""
     kind = of or type(charts()[chart])
-    values = (AnyService if issubclass(kind, ServiceValues) else kind).model_json_schema(mode="serialization")
+    values = (AnyService if issubclass(kind, ServiceValues) else kind).model_json_schema(
+        mode="serialization", schema_generator=_Untitled
+    )
     if "settings" in values["properties"]:
         values["properties"]["settings"] |= {"additionalProperties": False, "properties": properties(chart)}
     values["properties"] |= HELMS

@@ -15,9 +15,8 @@ reads a second (F10: 200 reads), with faults at random moments for the seeds 1, 
 SHARD=redis` repeats a part. F16, F17, F18, F20 and F26 are about reads: the state is in a real Redis, without events.
 F29 and F30 are without reads.
 
-- *errors*: lost, doubled or otherwise unequal keys and records of any service, by a recount as in `make verify`, and
-  answers other than the profile
-- *failed* (none if empty): reads refused with 503 or 504 and a reason, or without an answer, and the longest time of it
+- *errors*: keys and records of any service that a recount finds different, and answers other than the profile
+- *failed* (none if empty): reads with 503 or 504 or without an answer, and the longest time without an answer
 - *recovered*: the longest time from the end of a fault until the states reached the topic ends of that moment
 
 """

@@ -74,15 +74,22 @@ class Measured:
         return sum(self.parts.values())
 
     @property
-    def row(self) -> tuple[str, ...]:
-        """The row of the table of reads, with the processes from 1 % of the CPU time on."""
+    def processes(self) -> str:
+        """CPU milliseconds a request by process, from 1 % on."""
         used = {name: self.cpu_ms(name) for name in self.usage.cpu}
-        processes = ", ".join(f"{name} {ms:.3f}" for name, ms in used.items() if ms >= 0.01 * self.total_ms)
-        answers = self.answers
-        counts = {"refused": answers.refused, "failed": answers.failures}
+        return ", ".join(f"{name} {ms:.3f}" for name, ms in used.items() if ms >= 0.01 * self.total_ms)
+
+    @property
+    def per_second(self) -> str:
+        """Answers a second, with the number of refused and failed requests."""
+        counts = {"refused": self.answers.refused, "failed": self.answers.failures}
         missing = "".join(f", {count:,} {name}" for name, count in counts.items() if count)
-        figures = f"{answers.per_second:,.0f}", f"{answers.p50_ms:.1f}", f"{answers.p99_ms:.1f}", f"{self.total_ms:.3f}"
-        return self.read, f"{self.situation}{missing}", *figures, processes
+        return f"{self.answers.per_second:,.0f}{missing}"
+
+    @property
+    def latency(self) -> str:
+        """Milliseconds until the answer, p50 / p99."""
+        return f"{self.answers.p50_ms:.1f} / {self.answers.p99_ms:.1f}"
 
 
 def write_paths(folder: Path, path: str, users: Sequence[int]) -> Path:
@@ -106,6 +113,13 @@ def of_cluster(cluster: LocalCluster, streams: Child, folder: Path, users: Seque
     ]
 
 
+def row(few: Measured, many: Measured, paced: Measured) -> tuple[str, ...]:
+    """The row of the table of reads: CPU time with few connections, latency at half the peak rate."""
+    load = f", {few.situation.events:,} events/s" if few.situation.events else ""
+    rates = f"{few.per_second} / {many.per_second}"
+    return f"{few.read}{load}", rates, paced.latency, f"{few.total_ms:.3f}", few.processes
+
+
 def measure(read: Read, situation: Situation, report: BenchReport) -> Measured:
     """Send `read` in `situation`; failed requests are failures of `report`."""
     # So many connections saturate the server, and requests may be refused.
@@ -113,7 +127,8 @@ def measure(read: Read, situation: Situation, report: BenchReport) -> Measured:
     meter = cpu.Meter(read.trees)
     answers = wrk.run(read.address, read.paths, Clients(situation.connections, seconds, situation.rate, tally))
     measured = Measured(read.name, situation, answers, meter.read())
-    say(" | ".join(measured.row))
+    figures = f"{measured.per_second} a second", f"{measured.latency} ms", f"CPU {measured.total_ms:.3f} ms"
+    say(" | ".join((measured.read, str(situation), *figures, measured.processes)))
     if failures := answers.failures:
         report.failures.append(f"{read.name}, {situation}: {failures:,} of {answers.requests:,} answers failed")
     return measured
@@ -137,23 +152,19 @@ class Reads:
         for read in self._reads:
             # Fills caches, and opens connections.
             wrk.run(read.address, read.paths, Clients(FEW, WARM_S))
-            peak = self._measure(read, Situation(FEW))
-            self._measure(read, Situation(MANY))
-            self._paced.append(self._measure(read, Situation(rate=peak.answers.per_second / 2)))
+            peak, flood = (measure(read, Situation(connections), self._report) for connections in (FEW, MANY))
+            self._paced.append(measure(read, Situation(rate=peak.answers.per_second / 2), self._report))
+            self._report.reads.append(row(peak, flood, self._paced[-1]))
         what, value = f"{COMBINED}: CPU over that of its three walks", peak.total_ms / self._walks_ms
         self._report.targets.append(Target(what, value, 1.5, 1.2, "x", parts=peak.parts))
 
     def loaded(self) -> None:
         """At `RATE` events a second, after `idle`."""
         for read, idle in zip(self._reads, self._paced, strict=True):
-            loaded = self._measure(read, Situation(events=RATE, rate=idle.situation.rate))
+            loaded = measure(read, Situation(events=RATE, rate=idle.situation.rate), self._report)
             what = f"{read.name}: rise of p99 by {RATE:,} events/s, at most Kafka Streams'"
             rise, cores = loaded.answers.p99_ms - idle.answers.p99_ms, loaded.usage.cores
             self._report.targets.append(Target(what, rise, RISE_MS, unit="ms", parts=cores))
-            for connections in (FEW, MANY):
-                self._measure(read, Situation(connections, events=RATE))
-
-    def _measure(self, read: Read, situation: Situation) -> Measured:
-        measured = measure(read, situation, self._report)
-        self._report.reads.append(measured.row)
-        return measured
+            situations = Situation(FEW, RATE), Situation(MANY, RATE)
+            few, many = (measure(read, situation, self._report) for situation in situations)
+            self._report.reads.append(row(few, many, loaded))

@@ -11,7 +11,7 @@ RATE = 5_000
 """Events a second under load."""
 
 _TARGETS = ("what", "figure", "target", "stretch", "met")
-_READS = ("read", "situation", "a second", "p50 ms", "p99 ms", "CPU ms a request", "by process")
+_READS = ("read", "a second", "p50 / p99 ms", "CPU ms", "by process")
 PROFILE = "Profiles"
 """The last section, of one part alone."""
 SECTIONS = ("Streams", "Overload", "Watchers", "Recommender, inside its process")

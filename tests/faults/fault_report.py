@@ -16,7 +16,7 @@ SHARD=redis` repeats a part. F16, F17, F18, F20 and F26 are about reads: the sta
 F29 and F30 are without reads.
 
 - *errors*: keys and records of any service that a recount finds different, and answers other than the profile
-- *failed* (none if empty): reads with 503 or 504 or without an answer, and the longest time without an answer
+- *failed* (none if empty): reads with 503 or 504 or without an answer, and the longest time with failures
 - *recovered*: the longest time from the end of a fault until the states reached the topic ends of that moment
 
 """

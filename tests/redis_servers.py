@@ -18,6 +18,9 @@ from tests.waiting import until
 
 SLOTS = 16384
 
+AT_ONCE = ("--repl-diskless-sync-delay", "0")
+"""Redis waits 5 s for further replicas before a copy of its state, a backup too, unless it is told not to."""
+
 MIGRATE_MS = 60_000
 """What a node may take for some keys: it answers nobody while a busy disk takes its list of nodes."""
 
@@ -43,7 +46,17 @@ def three_nodes(home: Path) -> Iterator[list[int]]:
     """Three nodes that share the slots out, with their files in `home`; their ports."""
     buses = {free_port(): free_port() for _ in range(3)}
     nodes = [
-        node(home / str(port), port, "--port", str(port), "--cluster-enabled", "yes", "--cluster-port", str(bus))
+        node(
+            home / str(port),
+            port,
+            *AT_ONCE,
+            "--port",
+            str(port),
+            "--cluster-enabled",
+            "yes",
+            "--cluster-port",
+            str(bus),
+        )
         for port, bus in buses.items()
     ]
     for one in nodes:
@@ -165,11 +178,9 @@ class Watched:
 def watched(home: Path) -> Iterator[Watched]:
     """Everything runs, and the Sentinels know each other and the replica."""
     first, second, ports = free_port(), free_port(), [free_port() for _ in range(3)]
-    # A primary waits 5 s for further replicas, unless it is told not to.
-    at_once = ("--repl-diskless-sync-delay", "0")
     redises = [
-        node(home / "primary", first, *at_once, "--port", str(first)),
-        node(home / "replica", second, *at_once, "--port", str(second), "--replicaof", LOCALHOST, str(first)),
+        node(home / "primary", first, *AT_ONCE, "--port", str(first)),
+        node(home / "replica", second, *AT_ONCE, "--port", str(second), "--replicaof", LOCALHOST, str(first)),
     ]
     sentinels = []
     for port in ports:

@@ -133,7 +133,7 @@ def test_the_primary_is_read_while_the_replica_loads_all_of_it_anew(
     assert plays(api) == 1
     cut_off(servers.replica_port)
     feed_plays(driver, [(1, 1, 1, 1, 2_000)])
-    say(servers.primary_port, "CONFIG SET rdbcompression no repl-backlog-size 16384 repl-diskless-sync-delay 0")
+    say(servers.primary_port, "CONFIG SET rdbcompression no repl-backlog-size 16384")
     with redis.Redis(port=servers.primary_port) as primary:
         # More than the backlog has, so that the replica needs everything; it takes 6 s to load.
         primary.mset({f"filling:{number}": "x" * 1_000 for number in range(300)})

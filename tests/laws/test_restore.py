@@ -28,7 +28,7 @@ from streamstate.state.store import Commit, OffsetAdvance
 from streamstate.testing import Driver
 from tests.laws.protocol import TALLY
 from tests.laws.test_redis_servers import assert_recount, numbers
-from tests.redis_servers import Migration, answers, cluster_url, node, watched
+from tests.redis_servers import AT_ONCE, Migration, answers, cluster_url, node, watched
 from tests.waiting import until
 
 APP = "app"
@@ -61,8 +61,7 @@ def server(tmp_path: Path) -> Iterator[str]:
 def running(home: Path) -> Iterator[str]:
     port = free_port()
     url = f"redis://{LOCALHOST}:{port}/0"
-    # Redis waits for further replicas otherwise.
-    with node(home, port, "--port", str(port), "--repl-diskless-sync-delay", "0") as child:
+    with node(home, port, *AT_ONCE, "--port", str(port)) as child:
         child.wait_until(lambda: answers(url), 10)
         yield url
 

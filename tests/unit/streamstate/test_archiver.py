@@ -91,10 +91,14 @@ class Turns:
         return str(Client(self.status.application()).get("/readyz").get_json())
 
 
-@pytest.fixture
-def turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Turns:
-    # The first record that the archive lacks came 40 seconds ago.
+@pytest.fixture(autouse=True)
+def _late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first record that the archive lacks came 40 seconds ago."""
     monkeypatch.setattr("services.archive.archiver.open_since", lambda *_: (time.time() - 40) * 1_000)
+
+
+@pytest.fixture
+def turns(tmp_path: Path) -> Turns:
     made = Turns(tmp_path, {"archive_seconds": 1e-9})
     made.status.known = True
     return made

@@ -4,7 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypeVar
@@ -172,7 +172,27 @@ class Served:
 
 
 Serve = Callable[[str, Asgi], Served]
-"""Serves an application at an address until the test ends."""
+"""Serves an application at an address."""
+
+
+@contextmanager
+def looping() -> Iterator[Loop]:
+    running = Loop()
+    yield running
+    running.stop()
+
+
+@contextmanager
+def serving(loop: Loop) -> Iterator[Serve]:
+    """Serves applications until the block ends."""
+    with ExitStack() as stack:
+
+        def start(address: str, app: Asgi) -> Served:
+            served = Served(address, loop.wsgi(app))
+            stack.callback(served.stop)
+            return served
+
+        yield start
 
 
 @contextmanager

@@ -1,13 +1,15 @@
 """Fixtures of a gateway before served instances."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from werkzeug.test import Client
 
 from devkit.child_process import free_port
 from services.recommendations.live import warm_up
 from streamstate.web.access import internal, watched_file
-from tests.serving import Loop, Serve, Served
+from tests.serving import Loop, Serve, Served, looping, serving
 from tests.unit.gateway.deployment import Services, started
 from tests.unit.gateway.guarding import TOKEN, Guarded
 
@@ -22,6 +24,19 @@ def compiled() -> None:
 def deployment(serve: Serve, loop: Loop, compiled: None) -> Services:  # noqa: ARG001
     """Metrics and recommendations twice and names once; `USER` has three plays, some of the things have names."""
     return started(Services(serve, loop))
+
+
+@pytest.fixture(scope="module")
+def standing(compiled: None) -> Iterator[Services]:  # noqa: ARG001
+    """The deployment, for tests without changes."""
+    with looping() as loop, serving(loop) as serve:
+        yield started(Services(serve, loop))
+
+
+@pytest.fixture(scope="module")
+def reader(standing: Services) -> Client:
+    """A client of a gateway before the standing deployment."""
+    return standing.gateway()
 
 
 @pytest.fixture

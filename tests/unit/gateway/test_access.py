@@ -51,12 +51,10 @@ def test_every_route_is_for_those_who_have_its_scope(guarded: Guarded) -> None:
             assert (status in (401, 403)) is (NEEDED[rule] not in may), (rule, scope, status)
 
 
-@pytest.mark.parametrize(
-    "path", ["/nowhere", "/v1/nowhere", "/v1/users/", "//livez", "/livez/", "/v1/users/42/../..", "*"]
-)
-def test_a_path_that_there_is_not_is_told_to_nobody(guarded: Guarded, path: str) -> None:
-    problem(guarded.get(path), 401)
-    assert guarded.get(path, guarded.keys[ADMIN]).status_code in (308, 400, 404)
+def test_a_path_that_there_is_not_is_told_to_nobody(guarded: Guarded) -> None:
+    for path in ("/nowhere", "/v1/nowhere", "/v1/users/", "//livez", "/livez/", "/v1/users/42/../..", "*"):
+        problem(guarded.get(path), 401)
+        assert guarded.get(path, guarded.keys[ADMIN]).status_code in (308, 400, 404), path
 
 
 def streams(guarded: Guarded, *scopes: str) -> list[Listener]:

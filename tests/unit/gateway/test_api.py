@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from werkzeug.test import TestResponse
+from werkzeug.test import Client, TestResponse
 
 from services.names.model import APP as NAMES
 from tests.serving import Loop, Serve, Served, scrape
@@ -72,37 +72,36 @@ def test_recent_plays_have_names(deployment: Services) -> None:
     assert len(bulk_calls) == 1
 
 
-def test_many_things_are_answered_to_a_post(deployment: Services) -> None:
+def test_many_things_are_answered_to_a_post(reader: Client) -> None:
     body: dict[str, Any] = {"artists": [1, "2"], "albums": [2], "metrics": [USER]}
     query = f"artists=1&artists=2&albums=2&metrics={USER}"
-    gateway = deployment.gateway()
-    assert gateway.post("/v1/many", json=body).get_json() == gateway.get(f"/v1/many?{query}").get_json()
+    assert reader.post("/v1/many", json=body).get_json() == reader.get(f"/v1/many?{query}").get_json()
 
 
-def test_many_users_are_answered_with_the_parts_that_are_chosen(deployment: Services) -> None:
-    gateway = deployment.gateway()
+def test_many_users_are_answered_with_the_parts_that_are_chosen(reader: Client) -> None:
     body: dict[str, Any] = {"users": [USER, FAN, STRANGER], "parts": ["metrics", "recent"], "artists": [1]}
-    found = gateway.post("/v1/many", json=body).get_json()
+    found = reader.post("/v1/many", json=body).get_json()
     for user in (USER, FAN):
-        assert found["users"][str(user)] == gateway.get(f"/v1/users/{user}?parts=metrics,recent").get_json()
+        assert found["users"][str(user)] == reader.get(f"/v1/users/{user}?parts=metrics,recent").get_json()
     assert found["users"][str(STRANGER)] is None
     assert found["artists"] == {"1": {"id": 1, "name": "Prince"}}
-    alone = gateway.post("/v1/many", json={"users": [USER], "parts": ["metrics"]}).get_json()
+    alone = reader.post("/v1/many", json={"users": [USER], "parts": ["metrics"]}).get_json()
     assert alone == {"users": {str(USER): PROFILE}}
 
 
-def test_a_thousand_users_are_answered_to_one_post(deployment: Services) -> None:
+def test_a_thousand_users_are_answered_to_one_post(standing: Services) -> None:
     body: dict[str, Any] = {"users": list(range(1_000)), "parts": ["metrics"]}
-    found = deployment.gateway(deadline_ms=30_000).post("/v1/many", json=body).get_json()["users"]
+    gateway = standing.gateway(deadline_ms=30_000)
+    found = gateway.post("/v1/many", json=body).get_json()["users"]
     assert len(found) == 1_000
     assert [user for user, profile in found.items() if profile] == [str(USER), str(FAN)]
     body["users"].append(1_000)
-    assert "up to 1000" in refused(deployment.gateway().post("/v1/many", json=body))["detail"]
+    assert "up to 1000" in refused(gateway.post("/v1/many", json=body))["detail"]
 
 
 @pytest.mark.parametrize("parts", [["recommendations"], ["none"], [""], ["metrics", "none"]])
-def test_parts_that_many_users_do_not_have_are_refused(deployment: Services, parts: list[str]) -> None:
-    response = deployment.gateway().post("/v1/many", json={"users": [USER], "parts": parts})
+def test_parts_that_many_users_do_not_have_are_refused(reader: Client, parts: list[str]) -> None:
+    response = reader.post("/v1/many", json={"users": [USER], "parts": parts})
     assert "metrics, recent" in refused(response)["detail"]
 
 
@@ -115,14 +114,14 @@ def test_parts_that_many_users_do_not_have_are_refused(deployment: Services, par
         "/v1/many?none=1", "/v1/many?none", "/v2/users/1", "/v1/%0a/1",
     ],
 )  # fmt: skip
-def test_a_path_that_there_is_not_is_refused(deployment: Services, path: str) -> None:
-    refused(deployment.gateway().get(path))
+def test_a_path_that_there_is_not_is_refused(reader: Client, path: str) -> None:
+    refused(reader.get(path))
 
 
 @pytest.mark.parametrize(("path", "service"), [("metrics", "metrics"), ("recent", "names")])
-def test_query_parameters_reach_the_owner(deployment: Services, path: str, service: str) -> None:
-    deployment.gateway().get(f"/v1/users/{USER}/{path}?a=1&a=2&b=x+%26+y")
-    assert f"/v1/users/{USER}/{path}?a=1&a=2&b=x+%26+y" in deployment.owner(USER, service).seen
+def test_query_parameters_reach_the_owner(standing: Services, reader: Client, path: str, service: str) -> None:
+    reader.get(f"/v1/users/{USER}/{path}?a=1&a=2&b=x+%26+y")
+    assert f"/v1/users/{USER}/{path}?a=1&a=2&b=x+%26+y" in standing.owner(USER, service).seen
 
 
 def test_every_service_that_is_asked_gets_the_ids_of_the_request(deployment: Services) -> None:
@@ -165,11 +164,10 @@ def test_ready_means_that_some_service_is_known(deployment: Services) -> None:
     assert "metrics, names" in response.get_json()["detail"]
 
 
-def test_no_key_is_in_the_metrics(deployment: Services) -> None:
-    gateway = deployment.gateway()
+def test_no_key_is_in_the_metrics(reader: Client) -> None:
     for path in ("/v1/users/123454321", "/v1/artists/123454321", "/v1/none/123454321", "/v1/many?artists=123454321"):
-        gateway.get(path)
-    assert "123454321" not in scrape(gateway)
+        reader.get(path)
+    assert "123454321" not in scrape(reader)
 
 
 @pytest.mark.parametrize(("cached", "calls"), [(100, 1), (1, 2)])

@@ -58,15 +58,15 @@ def needed(deployment: Services, path: str, body: Any = None, **headers: str) ->
         (f"{MANY}?users=1&users=2&parts=metrics,recent", 4),
     ],
 )
-def test_the_cost_is_what_is_done(deployment: Services, path: str, cost: int) -> None:
-    assert needed(deployment, path).cost == cost
-    assert needed(deployment, path, x_max_staleness="100").cost == cost + DEMAND_COST
+def test_the_cost_is_what_is_done(standing: Services, path: str, cost: int) -> None:
+    assert needed(standing, path).cost == cost
+    assert needed(standing, path, x_max_staleness="100").cost == cost + DEMAND_COST
 
 
-def test_many_keys_need_the_scope_of_each_view(deployment: Services) -> None:
-    assert needed(deployment, f"{MANY}?artists=1").scopes == {"read"}
-    assert needed(deployment, f"{MANY}?artists=1&albums=2").scopes == {"read", "explore"}
-    assert needed(deployment, MANY, {"albums": [2]}).scopes == {"read", "explore"}
+def test_many_keys_need_the_scope_of_each_view(standing: Services) -> None:
+    assert needed(standing, f"{MANY}?artists=1").scopes == {"read"}
+    assert needed(standing, f"{MANY}?artists=1&albums=2").scopes == {"read", "explore"}
+    assert needed(standing, MANY, {"albums": [2]}).scopes == {"read", "explore"}
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,8 @@ def test_many_keys_need_the_scope_of_each_view(deployment: Services) -> None:
         (f"{MANY}?metrics=42&nothing=42", None),
     ],
 )
-def test_whose_data_it_is_about(deployment: Services, path: str, user: str | None) -> None:
-    assert needed(deployment, path).user == user
+def test_whose_data_it_is_about(standing: Services, path: str, user: str | None) -> None:
+    assert needed(standing, path).user == user
 
 
 # What is refused costs no more than a read, and is charged to its caller.

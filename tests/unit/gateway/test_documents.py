@@ -91,18 +91,13 @@ NAMESPACE = "http://www.w3.org/2000/svg"
 REASONABLE_LINES = 200
 
 
-@pytest.fixture
-def client(deployment: Services) -> Client:
-    return deployment.gateway()
-
-
 @pytest.mark.parametrize("start", ["/", "/docs"])
-def test_all_that_a_page_loads_is_served(client: Client, start: str) -> None:
+def test_all_that_a_page_loads_is_served(reader: Client, start: str) -> None:
     seen, to_see = set[str](), {start}
     while to_see:
         path = to_see.pop()
         seen.add(path)
-        response = client.get(path)
+        response = reader.get(path)
         assert response.status_code == 200, path
         if path.endswith("openapi.json") or "swagger-ui" in path:
             continue
@@ -113,24 +108,24 @@ def test_all_that_a_page_loads_is_served(client: Client, start: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/page/app.js", "/docs", "/docs/swagger-ui.css"])
-def test_a_file_is_sent_again_only_when_it_has_changed(client: Client, path: str) -> None:
-    first = client.get(path)
+def test_a_file_is_sent_again_only_when_it_has_changed(reader: Client, path: str) -> None:
+    first = reader.get(path)
     tag = first.headers["ETag"]
     assert first.headers["Cache-Control"] == "no-cache"
-    assert client.get(path, headers={"If-None-Match": f'"other", {tag}'}).status_code == 304
-    assert client.get(path, headers={"If-None-Match": '"other"'}).status_code == 200
+    assert reader.get(path, headers={"If-None-Match": f'"other", {tag}'}).status_code == 304
+    assert reader.get(path, headers={"If-None-Match": '"other"'}).status_code == 200
 
 
 @pytest.mark.parametrize("path", ["/", "/docs"])
-def test_a_page_runs_only_its_own_files(client: Client, path: str) -> None:
-    policy = client.get(path).headers["Content-Security-Policy"]
+def test_a_page_runs_only_its_own_files(reader: Client, path: str) -> None:
+    policy = reader.get(path).headers["Content-Security-Policy"]
     assert "default-src 'self'" in policy
     assert "unsafe" not in policy
 
 
 @pytest.mark.parametrize("path", ["/page/absent.js", "/page/..%2fapi.py", "/page/", "/docs/index.py"])
-def test_only_files_of_the_page_are_served(client: Client, path: str) -> None:
-    assert client.get(path).status_code == 404
+def test_only_files_of_the_page_are_served(reader: Client, path: str) -> None:
+    assert reader.get(path).status_code == 404
 
 
 @pytest.mark.parametrize("path", sorted((*PAGE.iterdir(), *DOCS.iterdir())), ids=str)

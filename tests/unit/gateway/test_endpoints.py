@@ -88,16 +88,6 @@ def test_who_is_not_ready_is_left_out_at_once(gone: V1Endpoint) -> None:
     assert endpoints["metrics"] == ["m-0.metrics-eu-pods.ns.svc:8080"]
 
 
-def test_several_slices_make_one_list() -> None:
-    name = "recommendations-pods"
-    first, second = (slice_of(name, endpoint(None, ip), name=ip) for ip in ("10.0.0.1", "10.0.0.2"))
-    endpoints = Endpoints(SERVICES)
-    endpoints.replace([first, second])
-    assert endpoints["recommendations"] == ["10.0.0.1:8080", "10.0.0.2:8080"]
-    endpoints.replace([second])
-    assert endpoints["recommendations"] == ["10.0.0.2:8080"]
-
-
 def test_the_last_known_serve_when_none_is_ready() -> None:
     endpoints = Endpoints(SERVICES)
     endpoints.replace([slice_of("metrics-eu-pods", endpoint("m-0"))])

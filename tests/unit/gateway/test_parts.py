@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 from openapi_spec_validator import validate
+from werkzeug.test import Client
 
 from services.events import KINDS, LISTENING_EVENTS, ListeningEvent, decode_event
 from services.gateway.names import add, named
@@ -78,8 +79,8 @@ def invent(deployment: Services) -> None:
     deployment.share_out("invented")
 
 
-def ask(deployment: Services, query: str, user: int = USER) -> Any:
-    return deployment.gateway().get(f"/v1/users/{user}{query}")
+def ask(gateway: Client, query: str, user: int = USER) -> Any:
+    return gateway.get(f"/v1/users/{user}{query}")
 
 
 @pytest.mark.parametrize(
@@ -94,26 +95,26 @@ def ask(deployment: Services, query: str, user: int = USER) -> Any:
         ("?parts=recent&parts=metrics,metrics", METRICS | {"recent"}),
     ],
 )
-def test_a_request_chooses_parts(deployment: Services, query: str, members: set[str]) -> None:
-    answer = ask(deployment, query).get_json()
+def test_a_request_chooses_parts(reader: Client, query: str, members: set[str]) -> None:
+    answer = ask(reader, query).get_json()
     assert answer.keys() == {"userId", "warnings"} | members
     assert (answer["userId"], answer["warnings"]) == (USER, [])
 
 
 @pytest.mark.parametrize("query", ["?parts=", "?parts=none", "?parts=metrics,none", "?parts=artists"])
-def test_a_part_that_there_is_not_is_a_400_that_lists_those_that_there_are(deployment: Services, query: str) -> None:
-    response = ask(deployment, query)
+def test_a_part_that_there_is_not_is_a_400_that_lists_those_that_there_are(reader: Client, query: str) -> None:
+    response = ask(reader, query)
     body = response.get_json(force=True)
     assert (response.status_code, body["type"]) == (400, "urn:streamstate:problem:bad-parameter")
     assert all(name in body["detail"] for name in ("metrics", "recent", "recommendations"))
 
 
-def test_a_parameter_that_a_part_refuses_is_a_400(deployment: Services) -> None:
-    response = ask(deployment, "?explain=0.5")
+def test_a_parameter_that_a_part_refuses_is_a_400(reader: Client) -> None:
+    response = ask(reader, "?explain=0.5")
     body = response.get_json(force=True)
     assert (response.status_code, body["type"]) == (400, "urn:streamstate:problem:bad-parameter")
     assert "explain" in body["detail"]
-    assert ask(deployment, "?explain=0.5", STRANGER).status_code == 404
+    assert ask(reader, "?explain=0.5", STRANGER).status_code == 404
 
 
 def test_a_service_that_has_not_answered_yet_is_named(deployment: Services) -> None:
@@ -129,14 +130,15 @@ def test_a_service_that_has_not_answered_yet_is_named(deployment: Services) -> N
 
 def test_a_service_that_declares_a_part_is_in_the_answer(deployment: Services) -> None:
     invent(deployment)
-    answer = ask(deployment, "").get_json()
+    gateway = deployment.gateway()
+    answer = ask(gateway, "").get_json()
     assert answer.keys() == {"userId", "warnings", "firsts"} | METRICS | RECOMMENDATIONS
     assert answer["firsts"] == [FIRST]
     assert answer["warnings"] == ["firsts: invented"]
-    assert ask(deployment, "?parts=firsts").get_json() == {
+    assert ask(gateway, "?parts=firsts").get_json() == {
         "userId": USER, "firsts": [FIRST], "warnings": ["firsts: invented"],
     }  # fmt: skip
-    assert deployment.gateway().get(f"/v1/users/{USER}/firsts").get_json()["firsts"] == [FIRST]
+    assert gateway.get(f"/v1/users/{USER}/firsts").get_json()["firsts"] == [FIRST]
 
 
 def test_the_document_has_a_part_that_is_declared(deployment: Services) -> None:
@@ -178,9 +180,7 @@ def test_names_go_beside_their_ids_however_deep() -> None:
         (f"/v1/route/metrics/{USER}?at=1", "there are none"),
     ],
 )
-def test_a_parameter_that_no_part_has_is_refused_with_the_nearest(
-    deployment: Services, path: str, nearest: str
-) -> None:
-    response = deployment.gateway().get(path)
+def test_a_parameter_that_no_part_has_is_refused_with_the_nearest(reader: Client, path: str, nearest: str) -> None:
+    response = reader.get(path)
     assert response.status_code == 400
     assert nearest in response.get_json(force=True)["detail"]

@@ -176,12 +176,13 @@ FORGED: dict[str, Callable[[Issuer], str]] = {
 }
 
 
-@pytest.mark.parametrize("forged", FORGED)
-def test_a_token_that_is_not_of_the_issuer_is_refused(ask: Ask, issuer: Issuer, forged: str) -> None:
-    response = ask(MINE, FORGED[forged](issuer))
-    assert response.status_code == 401
-    assert response.headers["WWW-Authenticate"].startswith("Bearer")
-    assert str(USER) not in response.get_data(as_text=True).replace(MINE, "")
+def test_a_token_that_is_not_of_the_issuer_is_refused(ask: Ask, issuer: Issuer) -> None:
+    for name, forged in FORGED.items():
+        response = ask(MINE, forged(issuer))
+        assert response.status_code == 401, name
+        assert response.headers["WWW-Authenticate"].startswith("Bearer")
+        assert str(USER) not in response.get_data(as_text=True).replace(MINE, "")
+    assert ask(MINE, issuer.token()).status_code == 200
 
 
 def test_new_keys_are_fetched_when_a_token_names_one_and_old_ones_end(

@@ -5,10 +5,12 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Route, sync_playwright
 
 from devkit import feed
@@ -27,7 +29,9 @@ INSTANCES = {"metrics": 2}
 SLOWLY = "1000"
 """Records of a batch: a build takes several looks."""
 
-DESKTOP, PHONE = (1440, 900), (380, 800)
+SIZES = {"desktop": (1440, 900), "phone": (380, 800)}
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+SERIOUS = ("serious", "critical")
 
 Open = Callable[..., Page]
 Routes = Mapping[str, Callable[[Route], None]]
@@ -121,16 +125,14 @@ def show(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Open]:
         if message.type == "error" and "Failed to load resource" not in message.text:
             wrong.append(message.text)
 
-    def open_page(
-        address: str = "#/", size: tuple[int, int] = DESKTOP, url: str = "", routes: Routes = NO_ROUTES, **options: Any
-    ) -> Page:
+    def open_page(address: str = "#/", url: str = "", routes: Routes = NO_ROUTES, **options: Any) -> Page:
         url = url or request.getfixturevalue("driving").cluster.url
 
         def asked(request: Request) -> None:
             if not request.url.startswith(f"{url}/"):
                 elsewhere.append(request.url)
 
-        width, height = size
+        width, height = SIZES["desktop"]
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
         contexts.append(context)
         page = context.new_page()
@@ -147,3 +149,16 @@ def show(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Open]:
         context.close()
     assert elsewhere == []
     assert wrong == []
+
+
+def looks(page: Page) -> Iterator[str]:
+    """The page on each screen, light and dark: legible, and no wider than the screen."""
+    for (screen, (width, height)), scheme in product(SIZES.items(), SCHEMES):
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        found = Axe().run(page).response
+        assert found["passes"]
+        serious = [violation["id"] for violation in found["violations"] if violation["impact"] in SERIOUS]
+        assert serious == [], (screen, scheme)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, (screen, scheme)
+        yield f"{screen}-{scheme}"

@@ -114,11 +114,11 @@ def _unloaded(lab: HistoryLab, users: Sequence[int]) -> Iterator[Row]:
     folder = lab.archive.parent / "unloaded"
     read = partial(_timed, lab, urllib3.PoolManager(), cycle(users))
     with repeating(read, _READ_S) as before:
-        time.sleep(_CALM_S)
+        time.sleep(_CALM_S if lab.events >= LEAST_EVENTS else 0)
     with repeating(read, _READ_S) as meanwhile:
         seconds, memory = _command(lab, "unload", APP.name, VIEW.name, "--to", str(folder))
-    p99, calm = np.percentile(meanwhile, 99), np.percentile(before, 99)
     if lab.events >= LEAST_EVENTS:
+        p99, calm = np.percentile(meanwhile, 99), np.percentile(before, 99)
         yield Row(f"unloading: p99 of reads, {p99:.1f} ms, over before", float(p99 / calm), 1.1)
     [made] = (folder / VIEW.name).iterdir()
     rows = pq.read_table(made, partitioning=None).to_pylist()

@@ -15,8 +15,8 @@ from streamstate.verify.replay import recounted
 CPU_RATIO = 1.5
 _LOOK_S = 0.4
 
-KILLED_RATE_S = 30
-"""Seconds of a build with kills, so that each kill finds a build."""
+KILL_S = 5
+"""Seconds of a build between two kills, so that each kill finds a build."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def _built(lab: HistoryLab, archive: str) -> Build:
 
 def _killed(lab: HistoryLab) -> int:
     """Build with kills -9 of the stream, evenly over the build; the number of kills."""
-    rate = str(max(1, lab.events // KILLED_RATE_S))
+    rate = str(max(1, lab.events // (KILL_S * (lab.kills + 1))))
     for kill in range(lab.kills):
         with lab.building(lab.events * (kill + 1) // (lab.kills + 1), BUILD_RATE=rate) as stream:
             stream.kill()

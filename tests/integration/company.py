@@ -143,7 +143,7 @@ def _bindings(right: kafka.Right, principal: str) -> list[AclBinding]:
 
 
 def start(home: Path, jars: Path, setenv: Callable[[str, str], None], issuer: Issuer, stack: ExitStack) -> Company:
-    """Start both servers, with everything of theirs in `home`; `stack` stops them."""
+    """Start both servers, with everything of theirs in `home`; `stack` ends them."""
     authority, sasl, ssl, port = Authority(home / "ca"), free_port(), free_port(), free_port()
     certificate, key = authority.issue("servers", LOCALHOST)
     keystore = home / "keystore.pem"
@@ -157,7 +157,7 @@ def start(home: Path, jars: Path, setenv: Callable[[str, str], None], issuer: Is
     server = node(home / "redis", port, *tls, "--port", "0", "--tls-port", str(port))
     for child in (broker, server):
         child.start()
-        stack.callback(child.stop)
+        stack.callback(child.kill)
     url, own = f"rediss://{LOCALHOST}:{port}/0", authority.issue("admin", LOCALHOST)
     admin = connect(url, 5.0, Login(ca=authority.path, certificate=own[0], key=own[1]))
     return Company(broker, server, issuer, authority, f"{LOCALHOST}:{sasl}", f"{LOCALHOST}:{ssl}", url, admin)

@@ -70,7 +70,7 @@ def second(tmp_path: Path) -> Iterator[Kafka]:
     kafka = Kafka(tmp_path / "kafka", free_port(), CACHE / "kafka")
     kafka.start()
     yield kafka
-    kafka.stop()
+    kafka.kill()
 
 
 def ask(method: str, url: str) -> Any:

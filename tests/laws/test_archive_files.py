@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamstate.archive.compaction import compact
-from streamstate.archive.files import SCHEMA, Archive, ReplacedTopic
+from streamstate.archive.files import SCHEMA, Archive
 from streamstate.archive.segments import Segment, covered, gaps, named, sections, superseded
 from streamstate.errors import StreamStateError
 
@@ -112,13 +112,6 @@ def test_a_file_joined_with_others_while_it_is_read_loses_no_record(tmp_path: Pa
     archive.write(PLACE, Segment(0, 9), "id", [rows(range(10))])
     archive.delete(PLACE, [Segment(0, 4), Segment(5, 9)])
     assert read + offsets(reading) == list(range(10))
-
-
-def test_records_of_a_topic_created_anew_are_refused(tmp_path: Path) -> None:
-    archive = Archive(str(tmp_path))
-    archive.write(PLACE, Segment(0, 4), "old", [rows(range(5))])
-    with pytest.raises(ReplacedTopic, match="with the id old, and Kafka has new"):
-        list(archive.read(PLACE, 0, topic_id="new"))
 
 
 def _flipped(path: Path) -> None:

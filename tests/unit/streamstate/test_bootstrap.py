@@ -52,7 +52,6 @@ def test_a_printed_command_has_the_settings_that_choose_the_state(monkeypatch: p
     ("process", "service", "reason"),
     [
         ("streamstate.spark", "services.metrix", "there is no package services.metrix; name one such as "),
-        ("streamstate.web", "profiles.metrics", "there is no package profiles.metrics; name one such as "),
         ("streamstate.web", "services.verify", "there is no package services.verify; name one such as "),
         ("streamstate.spark", "tests.charts", "tests.charts.model has neither APP nor app(settings); declare one"),
     ],
@@ -69,12 +68,3 @@ def test_a_service_whose_module_lacks_one_that_it_imports_says_which(tmp_path: P
     (tmp_path / "broken" / "model.py").write_text("import there_is_no_such_module\n")
     ended = run(("streamstate.spark", "broken"), PYTHONPATH=os.pathsep.join([*filter(None, sys.path), str(tmp_path)]))
     assert "No module named 'there_is_no_such_module'" in ended.stderr
-
-
-def test_a_setting_of_any_process_or_service_is_known(tmp_path: Path) -> None:
-    """One environment is handed to the stream, the API and the gateway of several services."""
-    settings = {"GRACE_MS": "1", "WALKERS": "1", "INSTANCES": "{}", "SLOTS": "1", "DEMANDS_WAITING": "1", "MASTER": ""}
-    unreachable = {"KAFKA": "127.0.0.1:1", "REDIS": "redis://127.0.0.1:1/0", "JARS": str(tmp_path)}
-    given = {f"STREAMSTATE_{name}": value for name, value in (settings | unreachable).items()}
-    ended = run(("streamstate.cli.main", "reset", "metrics"), **given)
-    assert "Error 111 connecting to 127.0.0.1:1" in ended.stderr

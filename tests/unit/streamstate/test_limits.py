@@ -14,7 +14,7 @@ from streamstate.errors import BatchTooLarge, TooManyDeadLetters
 from streamstate.keys import TEXT
 from streamstate.processing.decode import DeadLetter, RawRecord, Refusal
 from streamstate.processing.limits import CommitLimit, DeadLetterLimit, Limits, TimestampLimit
-from streamstate.spark.rows import MOST_BYTES, by_partition, gather, markers, whole_partitions
+from streamstate.spark.rows import by_partition, gather, markers, whole_partitions
 from streamstate.state.memory import MemoryStore
 from streamstate.testing import Driver
 
@@ -144,8 +144,9 @@ def test_partitions_are_cut_only_where_they_have_most_rows(
             assert len(by_partition(piece)) == 1
 
 
-def test_rows_that_wait_for_more_of_their_partition_are_bounded_in_bytes() -> None:
-    large = pa.array([bytes(MOST_BYTES // 4)] * 9, pa.binary())
+def test_rows_that_wait_for_more_of_their_partition_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamstate.spark.rows.MOST_BYTES", 4_000)
+    large = pa.array([bytes(1_000)] * 9, pa.binary())
     rows = batch([(("a", 0), 1)] * 9).set_column(5, "value", large)
     whole = list(whole_partitions((rows.slice(start, 1) for start in range(9)), 1_000))
     assert [piece.num_rows for piece in whole] == [4, 4, 1]

@@ -51,23 +51,6 @@ def topic(monkeypatch: pytest.MonkeyPatch) -> Any:
     return of
 
 
-@pytest.mark.parametrize(
-    ("right", "wrong", "line", "reason"),
-    [
-        ("of: genre", "of: gener", 11, "there is no field gener; did you mean genre?"),
-        ("measures:", "measure:", 8, "there is no member measure; did you mean measures?"),
-        ("over: 24h}", "over: 24}", 12, "expected"),
-        ("durationMs: int", "durationMs: integer", 7, "'integer' is no type"),
-    ],
-)
-def test_a_fault_is_one_line_with_its_place(check: Any, right: str, wrong: str, line: int, reason: str) -> None:
-    result = check(HABITS.replace(right, wrong), "--no-kafka")
-    assert (result.exit_code, result.stdout) == (3, "")
-    [said] = result.stderr.splitlines()
-    assert f"habits.yaml:{line}: " in said
-    assert reason in said
-
-
 def test_measures_are_one_line_each(check: Any) -> None:
     result = check(HABITS, "--no-kafka")
     assert result.exit_code == 0, result.output

@@ -85,7 +85,7 @@ class BenchRun:
         with servers(self._home / "habits", services=services) as cluster, ExitStack() as running:
             for api in cluster.apis:
                 running.enter_context(api)
-            streams = running.enter_context(streaming(cluster, *services))
+            streams = running.enter_context(streaming(cluster, *cluster.addresses))
             running.enter_context(self._data.steady(cluster.kafka.bootstrap))
             time.sleep(WARM_S)
             trees = {STREAMS: streams.pid, "Redis": cluster.redis.pid}

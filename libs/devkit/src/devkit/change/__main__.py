@@ -1,4 +1,7 @@
-"""`make change`: folds are changed under load; prints a table, and exits with 1 unless all is reached."""
+"""`make change`: folds are changed under load, with half of the plays in the archive only.
+
+Prints a table, and exits with 1 unless all is reached.
+"""
 
 import sys
 import time
@@ -8,6 +11,7 @@ from pathlib import Path
 from pydantic import Field
 from pydantic_settings import BaseSettings
 
+from devkit import topics
 from devkit.bench.watchers.listeners import listening
 from devkit.change.cycle import FoldChange
 from devkit.change.load import NOTIFICATIONS, Load
@@ -17,8 +21,11 @@ from devkit.local_cluster import LocalCluster
 from devkit.measured import Row, run
 from devkit.plan import Plan
 from devkit.repeating import repeating
+from services.events import LISTENING_EVENTS
 from services.profile.settings import HABITS
 from streamstate import bootstrap
+from streamstate.archive.files import Archive
+from streamstate.archive.segments import covered
 from streamstate.profile import SERVICE as PROFILE
 
 SERVICES = ("metrics", "names", "recommendations", PROFILE, NOTIFICATIONS)
@@ -43,13 +50,14 @@ class ChangeSettings(BaseSettings):
 
 def measure(settings: ChangeSettings, home: Path) -> list[Row]:
     """The rows of the table."""
-    cluster = LocalCluster(Plan(home, CACHE, services=SERVICES), say)
+    cluster = LocalCluster(Plan(home, CACHE, services=SERVICES, archive=str(home / "archive")), say)
     load = Load(cluster.kafka.bootstrap, cluster.url, settings.events, settings.reads, settings.watchers)
     try:
         cluster.start_servers()
         load.prepare(settings.backlog)
         cluster.start_services()
         cluster.streams.wait_until(lambda: cluster.caught_up() and cluster.ready(), CAUGHT_UP_S)
+        _leave_to_archive(cluster)
         changed = home / "habits.yaml"
         changed.write_text(HABITS.read_text() + SKIPS)
         change = FoldChange(cluster, load, settings.pause)
@@ -62,10 +70,23 @@ def measure(settings: ChangeSettings, home: Path) -> list[Row]:
         time.sleep(settings.pause)
         with repeating(cluster.tend, TENDED_S):
             rows = [row for cycle in cycles for row in of_cycle(cycle, change.differences(cycle))]
-        topics = bootstrap.topics(cluster.kafka.bootstrap, cluster.settings.security)
-        return [*rows, *ended, *of_messages(cluster.kafka.bootstrap, topics)]
+        known = bootstrap.topics(cluster.kafka.bootstrap, cluster.settings.security)
+        return [*rows, *ended, *of_messages(cluster.kafka.bootstrap, known)]
     finally:
         cluster.stop()
+
+
+def _leave_to_archive(cluster: LocalCluster) -> None:
+    """Delete the first half of the plays from Kafka, as soon as the archive has it: builds read both."""
+    say("archiving the plays")
+    known = bootstrap.topics(cluster.kafka.bootstrap, cluster.settings.security)
+    places = [(LISTENING_EVENTS, partition) for partition in range(known.partitions(LISTENING_EVENTS))]
+    halves = {place: end // 2 for place, end in known.ends(places).items()}
+    archive = Archive(cluster.settings.archive)
+    cluster.archiver.wait_until(
+        lambda: all(covered(archive.segments(place), 0) >= half for place, half in halves.items()), CAUGHT_UP_S
+    )
+    topics.cut(cluster.kafka.bootstrap, halves)
 
 
 if __name__ == "__main__":

@@ -70,6 +70,7 @@ class FoldChange:
         own = {
             "KAFKA": self.cluster.kafka.bootstrap,
             "REDIS": self.cluster.redis.url,
+            "ARCHIVE": self.cluster.settings.archive,
             "GATEWAY": self.cluster.url,
             "RELEASES": str(self.cluster.beside.path),
         }

@@ -1,4 +1,4 @@
-"""The commands of docs/systems.md and docs/by-hand.md on the real ring: each prints the answer that stands below it."""
+"""The commands of docs/systems.md, docs/by-hand.md and docs/using.md on the real ring: each prints the answer shown."""
 
 import re
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from tests.waiting import until
 
 SYSTEMS = "docs/systems.md"
 *STARTED, VERIFIED, STOPPED = examples("docs/by-hand.md")
-TABLE = re.findall(r"`(curl .*?)` \|$", Path(SYSTEMS).read_text(), re.MULTILINE)
+TABLE = re.findall(r"`(curl .*?)` \|$", Path("docs/using.md").read_text(), re.MULTILINE)
 STARTED_S = 120
 
 
@@ -42,6 +42,14 @@ def test_the_answer_is_what_the_page_says(driving: Driving, terminal: Terminal, 
     driving.cluster.revive()
 
 
+@pytest.fixture(scope="module")
+def booked(terminal: Terminal) -> None:
+    """The keys of the table."""
+    send = """.venv/bin/python -m devkit.console send --key long bookings '7:{"amount": 29}' '8:{"amount": 31}'"""
+    assert terminal.run(send).status == 0
+
+
+@pytest.mark.usefixtures("booked")
 @pytest.mark.parametrize("command", TABLE)
 def test_each_feature_of_the_table_answers(terminal: Terminal, command: str) -> None:
     until(lambda: terminal.run(f"{command} -sf").status == 0, 30, f"an answer to {command}")

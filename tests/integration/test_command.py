@@ -151,7 +151,7 @@ def test_a_state_that_no_stream_makes_is_status_1_with_what_to_do(run: Run) -> N
 
 PAGES = ("operations", "rebuild", "back-up", "runbooks")
 HARMLESS = "status|owners|verify|lag|route|config|dlq list|reset .*--dry-run"
-READS = re.compile(rf"(?:^    |-- |`)streamstate ((?:{HARMLESS})[^`\n#]*)", re.MULTILINE)
+READS = re.compile(rf"(?:^|-- |`)streamstate ((?:{HARMLESS})[^`\n#]*)", re.MULTILINE)
 TYPED = {typed.strip() for page in PAGES for typed in READS.findall(Path(f"docs/{page}.md").read_text())}
 
 

@@ -20,12 +20,12 @@ HEAD = f"""# Reliability over time
 
 Written by `make soak`: real Kafka, Redis, Spark and APIs on one machine, {WRITES_PER_S} events a second of 100,000
 users and {READS_PER_S} reads a second for {{minutes:.0f}} minutes, and a user with a million events. Every minute,
-in turn: a kill of a stream's process, a deletion of a user, a kill of an instance with its API, a third instance
-that comes and goes. Meanwhile, 64 connections send half a request or do not read answers. Errors and failed reads: F25
-in [faults](faults.md).
+in turn: a kill of a stream, a deletion of a user, a kill of an instance, a third instance that comes and goes.
+Meanwhile, 64 connections send half a request or do not read answers. Errors and failed reads: F25 in
+[faults](faults.md).
 
-No measured process restarted. *Slope*: of a line through the samples after the first {WARM_UP:.0%} of the time,
-relative to their mean.
+No measured process restarted. *Slope*: of a line through the samples after the first {WARM_UP:.0%} of the time, relative
+to their mean.
 """
 
 

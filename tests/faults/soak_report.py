@@ -24,8 +24,8 @@ in turn: a kill of a stream, a deletion of a user, a kill of an instance, a thir
 Meanwhile, 64 connections send half a request or do not read answers. Errors and failed reads: F25 in
 [faults](faults.md).
 
-No measured process restarted. *Slope*: of a line through the samples after the first {WARM_UP:.0%} of the time, relative
-to their mean.
+No measured process restarted. *Slope*: of a line through the samples after the first {WARM_UP:.0%} of the time, as a
+share of their mean.
 """
 
 

@@ -53,12 +53,9 @@ def _memory(samples: Samples) -> str:
 
 
 def _reads(busy: BusyUser, harm: Harm) -> str:
-    rows = [
-        (f"the user with a million events, p99 of {len(busy.theirs):,} reads", f"{p99_ms(busy.theirs):.0f} ms"),
-        (f"another user, p99 of {len(busy.others):,} reads", f"{p99_ms(busy.others):.0f} ms"),
-        ("harmful connections ended", f"{harm.ended:,}"),
-    ]
-    return table(("reads", "figure"), rows)
+    users = (("the user with a million events", busy.theirs), ("another user", busy.others))
+    p99 = [f"- {user}: p99 of {len(reads):,} reads {p99_ms(reads):.0f} ms\n" for user, reads in users]
+    return "".join([*p99, f"- harmful connections ended: {harm.ended:,}\n"])
 
 
 # Line charts as SVG.

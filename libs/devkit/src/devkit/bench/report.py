@@ -65,7 +65,7 @@ class BenchReport:
         sections = [
             ("Targets", table(_TARGETS, [target.row for target in self.targets])),
             ("Reads", table(_READS, self.reads)),
-            *((title, table(("what", "figure"), figures.items())) for title, figures in self.sections.items()),
+            *((title, _listed(figures)) for title, figures in self.sections.items()),
             (PROFILE, table(_TARGETS, [target.row for target in self.profile])),
             ("Failed", "".join(f"- {failure}\n" for failure in self.failures)),
         ]
@@ -81,6 +81,10 @@ class BenchReport:
         """Write the last section of `page`, after a run of the part `profile` alone."""
         before, _, _ = page.read_text().partition(f"\n## {PROFILE}\n")
         page.write_text(f"{before.rstrip()}\n\n{self.text()}")
+
+
+def _listed(figures: Mapping[str, str]) -> str:
+    return "".join(f"- **{what}**: {figure}\n" for what, figure in figures.items())
 
 
 def shares(parts: Mapping[str, float]) -> str:

@@ -12,16 +12,13 @@ class ArchiverSettings(KafkaSettings, RegistrySettings):
 
     archive_topics: tuple[str, ...] = Field((), description='topics to archive: ["listening-events", "artists"]')
     archive_seconds: float = Field(3_600.0, gt=0, description="seconds between two files of a partition")
-    archive_bytes: int = Field(FILE_BYTES, ge=1, description="bytes after which a file is closed earlier")
+    archive_bytes: int = Field(FILE_BYTES, ge=1, description="size that closes a file earlier")
     archive_group: str = Field(
-        "streamstate-archive", pattern=r"^[A-Za-z0-9._-]+$", description="consumer group by which archivers share work"
+        "streamstate-archive", pattern=r"^[A-Za-z0-9._-]+$", description="consumer group of all archivers"
     )
-    instance: str = Field(
-        "archive-0", description="name of this instance, kept over restarts (static member of the consumer group)"
-    )
+    instance: str = Field("archive-0", description="static member of the consumer group, kept over restarts")
     formats: dict[str, Format] = Field(
         {},
-        description="formats by topic, or by * for all: schemas of topics with the value avro, protobuf or jsonschema "
-        "are kept in the archive",
+        description="formats by topic, or by * for all: the archive keeps the schemas of avro, protobuf and jsonschema",
     )
-    status_port: int = Field(0, ge=0, le=65535, description="port of /livez, /readyz and /metrics; 0 for none")
+    status_port: int = Field(0, ge=0, le=65535, description="port of /livez, /readyz, /metrics; 0: none")

@@ -22,23 +22,21 @@ END = Definition("streamstate_archive_offset", _PARTITION, "next offset to archi
 KEPT = Definition(
     "streamstate_archive_reserve",
     _PARTITION,
-    "archived records that Kafka still has: next offset to archive, less the log start offset",
+    "archived records that Kafka still has",
 )
 LAG = Definition("streamstate_archive_lag", _PARTITION, "records in Kafka that the archive lacks")
 LEFT = Definition(
     "streamstate_archive_seconds_left",
     _PARTITION,
-    "seconds until retention.ms may delete a record that the archive lacks; on a fall, see the archiver's log",
+    "seconds until retention.ms may delete a record that the archive lacks",
 )
 RETENTION = Definition("streamstate_archive_retention_seconds", _TOPIC, "retention.ms of the topic, in seconds")
 FILES = Definition("streamstate_archive_files_total", _TOPIC, "written files")
 BYTES = Definition("streamstate_archive_bytes_total", _TOPIC, "written bytes")
 LOST = Definition(
-    "streamstate_archive_lost_total", _TOPIC, "offsets that Kafka deleted before the archive had the records"
+    "streamstate_archive_lost_total", _TOPIC, "offsets deleted by Kafka before the archive had the records"
 )
-FAILURES = Definition(
-    "streamstate_archive_failures_total", ("service",), "failed attempts to write a file; the log says why"
-)
+FAILURES = Definition("streamstate_archive_failures_total", ("service",), "failed attempts to write a file")
 METRICS = (END, KEPT, LAG, LEFT, RETENTION, FILES, BYTES, LOST, FAILURES)
 
 

@@ -20,34 +20,33 @@ class AccessSettings(RedisSettings):
     jwt_jwks: str = Field(
         "",
         pattern=r"^$|^https://.+|^http://127\.0\.0\.1[:/].*",
-        description="https URL of the JWKS of the JWT issuer; empty: no JWTs",
+        description="https URL of the issuer's JWKS; empty: no JWTs",
     )
-    jwt_issuer: str = Field("", description="required `iss` of a JWT")
-    jwt_audience: str = Field("", description="required `aud` of a JWT")
+    jwt_issuer: str = Field("", description="required claim of a JWT")
+    jwt_audience: str = Field("", description="required claim of a JWT")
     jwt_algorithms: tuple[Algorithm, ...] = Field(
         ("RS256", "ES256"), min_length=1, description='accepted signature algorithms: ["RS256", "EdDSA"]'
     )
     jwt_scopes: str = Field("scope", description="claim with a caller's scopes: a list, or text with spaces")
     jwt_user: str = Field(
         "",
-        description="claim with a caller's only user id; a JWT without the claim needs the scope admin. Empty: "
-        "all users",
+        description="claim with a caller's only user id; without the claim, a JWT needs the scope admin. "
+        "Empty: all users",
     )
     jwt_refresh_s: float = Field(300.0, gt=0, description="seconds between two reads of the JWKS")
     requests_per_s: int = Field(
-        100, ge=1, description="maximal requests a second of a caller without a limit in its key; then 429"
+        100, ge=1, description="requests a second of a caller without a limit in its key; beyond: 429"
     )
     cost_per_s: int = Field(
         1_000,
         ge=1,
-        description="maximal cost a second of a caller without a limit in its key; a read of a key costs 1",
+        description="cost a second, likewise; a read of a key costs 1",
     )
-    streams_share: float = Field(0.1, gt=0, le=1, description="maximal share of STREAMS of a single caller; then 429")
+    streams_share: float = Field(0.1, gt=0, le=1, description="a caller's share of STREAMS; beyond: 429")
     limits_redis: RedisUrl = Field(
         "",
         pattern=rf"^$|{REDIS_URL}",
-        description="Redis URL (see REDIS) of limits shared by the gateway's workers; each worker limits alone "
-        "without Redis",
+        description="Redis URL of limits shared by all workers; empty: each worker limits alone",
     )
     limits_prefix: str = Field("gateway", pattern=r"^[A-Za-z0-9._-]+$", description="prefix of keys in LIMITS_REDIS")
 

@@ -10,6 +10,4 @@ DAY_MS = 24 * 3_600_000
 class GraceSettings(Settings):
     """Notifications: the stream."""
 
-    grace_ms: int = Field(
-        0, ge=0, le=DAY_MS, description="milliseconds after a window's end with late records accepted"
-    )
+    grace_ms: int = Field(0, ge=0, le=DAY_MS, description="time after a window's end for late records")

@@ -14,5 +14,5 @@ class ProfileSettings(Settings):
 
     profile: Path = Field(
         HABITS,
-        description="the YAML file that declares the profile",
+        description="the profile's YAML file",
     )

@@ -9,18 +9,16 @@ from streamstate.deployment.metrics import Definition
 from streamstate.web.state import AppState
 
 NODES = Definition(
-    "recommendations_graph_nodes", ("kind",), "users, artists, albums and tracks with edges, past edges included"
+    "recommendations_graph_nodes", ("kind",), "users, artists, albums and tracks with edges, also past edges"
 )
-EDGES = Definition("recommendations_graph_edges", ("kind",), "plays in the window, an edge each")
-BYTES = Definition("recommendations_graph_bytes", (), "memory of the graph, all kinds")
-PER_MILLION = Definition(
-    "recommendations_graph_bytes_per_million_events", (), "memory of a million plays, all kinds; grows with the window"
-)
+EDGES = Definition("recommendations_graph_edges", ("kind",), "plays in the window")
+BYTES = Definition("recommendations_graph_bytes", (), "memory of the graph")
+PER_MILLION = Definition("recommendations_graph_bytes_per_million_events", (), "memory of a million plays")
 OFFSET = Definition("recommendations_graph_offset", ("partition",), "next offset of the graph")
 LAG = Definition(
     "recommendations_graph_lag",
     ("partition",),
-    "records of the state missing in the graph; on a rise, the instance cannot read Redis or has no CPU",
+    "records of the state missing in the graph; rises without Redis or CPU",
 )
 METRICS = (NODES, EDGES, BYTES, PER_MILLION, OFFSET, LAG)
 

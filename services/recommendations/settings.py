@@ -22,7 +22,7 @@ class WindowSettings(Settings):
         default=0,
         ge=0,
         le=MOST_SHOWN,
-        description="newest items of each user in the topic shown, which lists leave out; 0: the topic is not read",
+        description="newest items of a user in the topic shown that lists leave out; 0: the topic is not read",
     )
 
 
@@ -30,7 +30,7 @@ class PoolSettings(Settings):
     """Recommendations: the API."""
 
     walkers: int = Field(0, ge=0, le=64, description="threads for walks; 0: the container's cores")
-    walks_waiting: int = Field(32, ge=0, description="maximal requests waiting for a thread; beyond: 503")
+    walks_waiting: int = Field(32, ge=0, description="requests waiting for a thread; beyond: 503")
 
 
 class ListSettings(Settings):
@@ -40,9 +40,8 @@ class ListSettings(Settings):
         300,
         ge=0,
         le=30 * 86_400,
-        description="seconds in which the walks of a user are drawn from the same seed, so a list changes with new "
-        "plays alone; 0: each list is a new draw",
+        description="seconds in which a user's walks have the same seed; 0: each list is a new draw",
     )
     shown_age_s: int = Field(
-        0, ge=0, le=10 * 366 * 86_400, description="seconds for which lists leave a shown item out; 0: for ever"
+        0, ge=0, le=10 * 366 * 86_400, description="seconds for which lists leave out a shown item; 0: for ever"
     )

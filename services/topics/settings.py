@@ -85,7 +85,7 @@ class KeptSettings(Settings):
     kept: tuple[KeptTopic, ...] = Field(
         (EXAMPLE,),
         min_length=1,
-        description="the topics, and what is kept of each (see services/topics)",
+        description="topics, and what is kept of each (see services/topics)",
     )
 
     @model_validator(mode="after")

@@ -8,12 +8,13 @@ from typing import Any
 from typer.core import TyperArgument
 from typer.main import get_group
 
+from devkit.tables import listed
 from streamstate.cli.main import app
 
 PATH = Path("docs/command-line.md")
 _HEAD = """# Command line
 
-`make docs` makes this page from the help of `streamstate`. The command is in every image, and in `.venv/bin`:
+Made from the help of `streamstate` by `make docs`. The command is in every image, and in `.venv/bin`:
 
 ```sh
 kubectl exec metrics-0 -c api -- streamstate status      # in a pod: its service, with the settings of the pod
@@ -24,16 +25,16 @@ kubectl exec metrics-0 -c api -- streamstate status      # in a pod: its service
 
 - `get`, `watch`, `export`, `erase`, `route`, `lag`, `top`, `open` ask the gateway: `STREAMSTATE_GATEWAY`,
   `_GATEWAY_KEY`.
-- `status`, `owners`, `verify`, `profile`, `dlq`, `skip`, `allow`, `reset` and `restore` use Kafka and Redis:
-  `STREAMSTATE_KAFKA`, `_REDIS`; `backup` uses Redis.
-- `stage`, `wait`, `diff`, `promote`, `back`, `releases` and `drop` use Kafka, Redis and the gateway; a release has its
-  own keys in Redis, so the user needs the keys of both releases.
-- `feed` uses `STREAMSTATE_KAFKA`, `forward` the context of `kubectl`.
-- `STREAMSTATE_PACKAGE` is the package of the services. A deployment of another name is chosen by
-  `STREAMSTATE_NAME=metrics-eu streamstate status metrics`.
+- `backup` uses Redis, `feed` Kafka, `forward` the context of `kubectl`.
+- Other commands use Kafka and Redis: `STREAMSTATE_KAFKA`, `_REDIS`; `stage`, `wait`, `diff`, `promote`, `back`,
+  `releases` and `drop` also the gateway, and the keys of both releases.
+
+Services are in the package `STREAMSTATE_PACKAGE`. Commands address the live release: `STREAMSTATE_NAME=metrics-eu
+streamstate status metrics` chooses another deployment, with `STREAMSTATE_RELEASE_OF` a release beside the live one.
 
 `streamstate --install-completion` installs shell completion. An installed package adds commands by entry points of
 the group `streamstate.commands`. Results go to stdout, progress and errors to stderr.
+After an interruption, run a command again.
 
 | exit status | meaning |
 | --- | --- |
@@ -52,9 +53,9 @@ def text() -> str:
     """The whole page."""
     commands = list(_commands("streamstate", get_group(app)))
     counts = Counter(_row(parameter) for _, command in commands for parameter in command.params)
-    meanings = Counter(spelled for spelled, _, _ in counts)
-    shared = [row for row, count in counts.items() if row[2] and count > 1 and meanings[row[0]] == 1]
-    return "\n".join([_HEAD, _listed(shared), *(_section(name, command, shared) for name, command in commands)])
+    meanings = Counter(spelled for spelled, _ in counts)
+    shared = [row for row, count in counts.items() if row[1] and count > 1 and meanings[row[0]] == 1]
+    return "\n".join([_HEAD, listed(shared), *(_section(name, command, shared) for name, command in commands)])
 
 
 def _commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
@@ -66,23 +67,19 @@ def _commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
         yield from _commands(f"{name} {each}", inner)
 
 
-def _section(name: str, command: Any, shared: Collection[tuple[str, str, str]]) -> str:
+def _section(name: str, command: Any, shared: Collection[tuple[str, str]]) -> str:
     """The usage of a command, its help, and its parameters apart from the `shared` ones."""
     usage = " ".join([name, *map(_used, command.params)])
-    own = _listed([row for row in map(_row, command.params) if row not in shared and row[2]])
+    own = listed([row for row in map(_row, command.params) if row not in shared and row[1]])
     title = name.partition(" ")[2]
     return f"## {title}\n\n```sh\n{usage}\n```\n\n{command.help}\n" + (f"\n{own}" if own else "")
 
 
-def _listed(rows: Collection[tuple[str, str, str]]) -> str:
-    return "".join(f"- {spelled}{default}: {described}\n" for spelled, default, described in rows)
-
-
-def _row(parameter: Any) -> tuple[str, str, str]:
-    """Spelling, default and description of a parameter."""
-    default = f" ({parameter.default})" if parameter.default not in (None, False, "") else ""
+def _row(parameter: Any) -> tuple[str, str]:
+    """Spelling with the default, and description of a parameter."""
+    default = f"={parameter.default}" if parameter.default not in (None, False, "") else ""
     spelled = _spelled(parameter) if isinstance(parameter, TyperArgument) else "|".join(parameter.opts)
-    return f"`{spelled}`", default, parameter.help or ""
+    return f"{spelled}{default}", f": {parameter.help}" if parameter.help else ""
 
 
 def _used(parameter: Any) -> str:

@@ -42,22 +42,22 @@ class DemoSettings(BaseSettings):
     """The demo."""
 
     once: bool = Field(False, description="end after the first profile")
-    lfm: Path | None = Field(None, description="folder of LFM-1b files to feed instead of generated events")
-    skip_malformed: bool = Field(False, description="skip and count malformed lines of the files")
-    gateway_port: int = Field(8080, description="gateway's port")
-    kafka_port: int = Field(9092, description="Kafka's port")
-    redis_port: int = Field(6379, description="Redis' port")
-    registry_port: int = Field(8081, description="schema registry's port")
+    lfm: Path | None = Field(None, description="folder of LFM-1b files in place of invented events")
+    skip_malformed: bool = Field(False, description="skip malformed lines")
+    gateway_port: int = Field(8080, description="port")
+    kafka_port: int = Field(9092, description="port")
+    redis_port: int = Field(6379, description="port")
+    registry_port: int = Field(8081, description="port")
     format: Literal["", "avro", "protobuf", "jsonschema"] = Field(
-        "", description="format of all values, by a schema registry: avro, protobuf or jsonschema"
+        "", description="format of all values: avro, protobuf or jsonschema"
     )
-    metrics_instances: int = Field(1, ge=1, le=8, description="instances of metrics")
-    topics_instances: int = Field(1, ge=1, le=9, description="instances of topics")
+    metrics_instances: int = Field(1, ge=1, le=8, description="number of instances")
+    topics_instances: int = Field(1, ge=1, le=9, description="number of instances")
     examples: Annotated[str, known("example", EXAMPLES)] = Field(
         "", description=f"further services, separated by commas: {', '.join(EXAMPLES)}"
     )
     profile: str = Field("", description="YAML files of further profiles, separated by commas")
-    archive: str = Field("", description="folder, or URI, of an archive of the topics' records; empty: none")
+    archive: str = Field("", description="folder, or URI, of an archive")
 
     @property
     def plan(self) -> Plan:

@@ -20,12 +20,12 @@ _BATCHES_PER_S = 10
 _MOST = 10_000
 """Events of a batch."""
 
-Lfm = Annotated[Path | None, typer.Option(help="Folder of LFM-1b files to send.")]
-SkipMalformed = Annotated[bool, typer.Option("--skip-malformed", help="Leave out malformed lines of files.")]
+Lfm = Annotated[Path | None, typer.Option(help="Folder of LFM-1b files.")]
+SkipMalformed = Annotated[bool, typer.Option("--skip-malformed", help="Leave out malformed lines.")]
 Events = Annotated[int | None, typer.Option(min=1, help="Maximum number of events.")]
 Rate = Annotated[int, typer.Option(min=0, help="Maximum events per second; 0: no limit.")]
 Users = Annotated[int, typer.Option(min=1, help="Number of invented users.")]
-Seed = Annotated[int, typer.Option(help="Seed of the invented events.")]
+Seed = Annotated[int, typer.Option(help="Seed of the events.")]
 
 
 class Fed(msgspec.Struct):

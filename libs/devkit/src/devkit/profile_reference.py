@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from devkit.tables import docstring
-from streamstate import profile
+from devkit.tables import docstring, listed
 from streamstate.keys import CODECS, TEXT_MAX_BYTES
 from streamstate.profile import conditions, measure
 from streamstate.profile.declaration import Declaration
@@ -18,7 +17,7 @@ from streamstate.profile.rules.rule import RuleWords
 from streamstate.state.operations import DAY_MS
 
 PATH = Path("docs/profile-reference.md")
-_TYPES: Mapping[Any, str] = {str: "text", int: "number", bool: "true or false"}
+_TYPES: Mapping[Any, str] = {str: "text", int: "number", bool: "true or false", bool | None: "true or false"}
 _COMPARED = {
     "eq": "equal",
     "ne": "not equal",
@@ -49,14 +48,13 @@ _FIELDS = (
 
 _HEAD = """# Reference of profiles
 
-Made from the source by `make docs`. [A profile in ten minutes](profile.md) has examples. An unknown member is an error,
-which names the nearest known member.
+Made from the source by `make docs`. [A profile in ten minutes](profile.md) has examples.
 
 ## Members of a file
 """
 _MEASURE = """## Members of a measure
 
-One of the first eleven, and further members:
+One of the members before `of`, and further members:
 """
 _NESTED = """{nested}
 Example: `device: {{type: str, member: user.device}}`. A member of another type makes its record a dead letter;
@@ -74,14 +72,13 @@ conditions hold: `where: {{durationMs: {{ge: 30000}}, any: [{{device: {{eq: phon
 - A window is a whole number with a unit ({units}), up to {days}d.
 - `top` and `recent` list up to {listed:,} values.
 - The name of a measure has letters, digits and `_`, begins with a letter, and is neither `key` nor `windows`.
-- Numbers without a window, or over all keys, are exact up to 2^53; a record beyond is a dead letter. Totals of other
-  windows have no limit.
+- Numbers without a window, over all keys, or with `index` are exact up to 2^53; a record beyond is a dead letter.
+  Totals of other windows have no limit.
 - `by` is for {split}; `sessions` need a window.
-- `index` is for `count` and `total` without `by`, and a path that goes on behind `<key>`. Keys are
-  [found](profile.md#9-find-users-by-a-value) at the path without `<key>`. Numbers are exact up to 2^53 then, also over
-  a window.
-- Without `<key>` in the path, measures are over all keys. Their windows begin and end with a slot of five minutes; the
-  answer has both moments. `sessions`, `recent`, and `first` and `last` of a field have no windows then.
+- [`index`](profile.md#9-find-users-by-a-value) is for `count` and `total` without `by`, and a path that goes on behind
+  `<key>`.
+- Windows over all keys begin and end with a slot of five minutes; the answer has both moments. `sessions`, `recent`,
+  and `first` and `last` of a field have no windows there.
 """
 
 
@@ -92,7 +89,7 @@ def text() -> str:
         _members(Declaration),
         f"Types of keys: {', '.join(f'`{name}`' for name in CODECS)}.\n",
         _MEASURE,
-        _members(MeasureWords, {kind: docstring(getattr(profile, kind)).rstrip(".") for kind in measure._KINDS}),
+        _members(MeasureWords),
         "## Members of a rule\n",
         _members(RuleWords),
         "## Types of fields\n",
@@ -109,13 +106,10 @@ def text() -> str:
     return "\n".join(parts)
 
 
-def _members(kind: type[msgspec.Struct], further: Mapping[str, str] = {}) -> str:
-    """The members of `kind`, with the meanings of its docstring and `further` meanings."""
-    meanings = {**_meanings(kind), **further}
-    return "".join(
-        f"- `{field.name}` ({_value(field)}): {meanings[field.name][:1].lower()}{meanings[field.name][1:]}\n"
-        for field in msgspec.structs.fields(kind)
-    )
+def _members(kind: type[msgspec.Struct]) -> str:
+    """The members of `kind`, with the meanings of its docstring."""
+    fields = {field.name: field for field in msgspec.structs.fields(kind)}
+    return listed((name, f" ({_value(fields[name])}): {meaning}") for name, meaning in _meanings(kind).items())
 
 
 def _meanings(kind: type[msgspec.Struct]) -> dict[str, str]:
@@ -131,5 +125,4 @@ def _meanings(kind: type[msgspec.Struct]) -> dict[str, str]:
 
 def _value(field: msgspec.structs.FieldInfo) -> str:
     kind = _TYPES.get(field.type, "list or text" if field.name == "over" else "map")
-    kind = "true or false" if field.name == "users" else kind
     return f"{kind}, required" if field.required else kind

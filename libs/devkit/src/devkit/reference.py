@@ -1,5 +1,6 @@
 """`docs/reference.md`, made from the source: settings and metrics. `make docs` writes all such pages."""
 
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ from pydantic_settings import BaseSettings
 
 from devkit import command_reference, data_model, profile_reference, rights
 from devkit.demo import DemoSettings
-from devkit.tables import docstring
+from devkit.tables import docstring, listed
 from services.archive import status as archiver
 from services.recommendations import graph_metrics
 from streamstate.deployment import background, state_metrics
@@ -28,8 +29,12 @@ SETTINGS: tuple[type[BaseSettings], ...] = (*dict.fromkeys(kinds()), DemoSetting
 
 _HEAD = """# Reference
 
-Made from the source by `make docs`. [Rights](rights.md#kafka) lists topics by service; `/docs` of a gateway describes
-paths, parameters, scopes and answers.
+Made from the source by `make docs`. [Rights](rights.md#kafka) lists topics; `/docs` of a gateway describes paths,
+parameters, scopes and answers.
+
+## Settings
+
+With defaults; names end with the unit. Lists and maps are JSON. An unknown `STREAMSTATE_` variable ends the process.
 """
 
 
@@ -37,18 +42,21 @@ def text() -> str:
     """The whole page."""
     parts = [
         _HEAD,
-        "## Settings\n\nWith defaults. Lists and maps are JSON. An unknown `STREAMSTATE_` variable ends the process.\n",
-        *(f"### {docstring(kind).rstrip('.')}\n\n{_settings(kind)}" for kind in SETTINGS),
+        *(f"### {title}\n\n{''.join(map(_settings, of))}" for title, of in groupby(SETTINGS, _title)),
         "## Metrics\n",
-        "".join(map(_metric, METRICS)),
+        listed(map(_metric, METRICS)),
     ]
     return "\n".join(parts)
 
 
+def _title(kind: type[BaseSettings]) -> str:
+    return docstring(kind).rstrip(".")
+
+
 def _settings(kind: type[BaseSettings]) -> str:
     prefix = kind.model_config.get("env_prefix", "")
-    return "".join(
-        f"- `{prefix}{name.upper()}`{_default(field.default)}: {field.description}\n"
+    return listed(
+        (f"{prefix}{name.upper()}{_default(field.default)}", f": {field.description}")
         for name, field in kind.model_fields.items()
         if name in kind.__annotations__
     )
@@ -58,12 +66,12 @@ def _default(value: Any) -> str:
     """The default as the text of the variable: lists and maps are JSON, files of the clone relative."""
     text = to_json(value, exclude_none=True).decode() if isinstance(value, tuple | dict) else str(value)
     text = text.removeprefix(f"{Path.cwd()}/")
-    return "" if value is None or not text else f" (`{text}`)"
+    return "" if value is None or not text else f"={text}"
 
 
-def _metric(metric: Definition) -> str:
+def _metric(metric: Definition) -> tuple[str, str]:
     labels = f"{{{','.join(metric.labels)}}}" if metric.labels else ""
-    return f"- `{metric.name}{labels}`: {metric.meaning}\n"
+    return f"{metric.name}{labels}", f": {metric.meaning}"
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from devkit.registry import SERVICES, app
 from devkit.tables import table
-from services.archive.settings import ArchiverSettings
 from services.gateway import limits
 from services.gateway.settings import AccessSettings
 from streamstate.app import App
@@ -20,17 +19,15 @@ DELETIONS = ServiceSettings.model_fields["deletions"].default
 INPUTS, DERIVED, TOTALS = "inputs", "derived topics", "totals"
 _HEAD = """# Rights at Kafka and Redis
 
-Made from the source by `make docs`; the tests run with exactly these rights. `streamstate acl kafka SERVICE` and
-`streamstate acl redis SERVICE` print the commands for a deployment: a release `metrics-eu` has groups, transactional
-ids, dead letters and keys of that name. `--operator` adds the rights for `verify`, `skip`, `allow`, `reset`, `restore`
-and `dlq`. `streamstate backup`, and `unload` without `--snapshot`, need the user `backup`, who reads all keys of
-Redis.
-
-Stream and API of a service share a user. An API alone needs Describe of its topics, and fewer commands of Redis.
+Made from the source by `make docs`; the tests run with exactly these rights. Stream and API of a service share a user;
+an API alone needs Describe of its topics, and fewer commands of Redis. `streamstate acl kafka SERVICE` and
+`streamstate acl redis SERVICE` print the commands for a deployment, with the groups, transactional ids, dead letters
+and keys of its name. `--operator` adds the rights for `verify`, `skip`, `allow`, `reset`, `restore` and `dlq`.
+`streamstate backup`, and `unload` without `--snapshot`, need the user `backup`.
 """
 
 
-_ARCHIVER = "An [archiver](history.md#the-archiver), by `streamstate archive acl TOPIC …`:\n"
+_ARCHIVER = "`streamstate archive acl TOPIC …` prints the rights of an [archiver](history.md#the-archiver).\n"
 
 
 def text() -> str:
@@ -43,7 +40,6 @@ def text() -> str:
             table(("resource", "name", "operations", "operator, besides", "for"), sorted(rights)),
             table(("service", INPUTS, DERIVED, TOTALS), (_topics(service, app(service)) for service in SERVICES)),
             _ARCHIVER,
-            table(("resource", "name", "operations", "for"), _of_archiver()),
             "## Redis\n",
             table(("user", "keys", "commands"), _redis()),
         ]
@@ -62,13 +58,6 @@ def _rights(service: App) -> Iterable[tuple[str, ...]]:
             purposes[right.kind, name][right.why] = None
     for resource, operations in granted.items():
         yield *resource, operations.get("service", ""), operations.get("operator", ""), "; ".join(purposes[resource])
-
-
-def _of_archiver() -> Iterable[Sequence[str]]:
-    group = ArchiverSettings.model_fields["archive_group"].default
-    for right in kafka.of_archiver(["archived topics"], group, DELETIONS):
-        name = right.name if " " in right.name else f"`{right.name}`"
-        yield right.kind, name, ", ".join(right.operations), right.why
 
 
 def _name(service: App, right: Right) -> str:

@@ -41,15 +41,13 @@ class ServiceSettings(KafkaSettings, RedisSettings, RegistrySettings, EventTimeS
     redis: RedisUrl = Field(
         "redis://127.0.0.1:6379/0",
         pattern=REDIS_URL,
-        description="URL of the state's Redis or Valkey: redis://host:port/db, "
-        "redis+cluster://host:port,host:port (nodes of a cluster), "
-        "redis+sentinel://host:port,host:port/master/db (Sentinels and the master's name); rediss… "
-        "for TLS",
+        description="Redis or Valkey: redis://host:port/db, redis+cluster://host:port,host:port, "
+        "redis+sentinel://host:port,host:port/master/db; rediss… for TLS",
     )
     advertise: str = Field(
         "127.0.0.1:8101",
         pattern=ADDRESS,
-        description="host:port of this instance's API for other instances and the gateway",
+        description="host:port of this instance's API for instances and gateway",
     )
     name: str = Field(
         "",
@@ -59,7 +57,7 @@ class ServiceSettings(KafkaSettings, RedisSettings, RegistrySettings, EventTimeS
     release_of: str = Field(
         "",
         pattern=r"^[a-z0-9-]*$",
-        description="NAME of the first release of the service, for a release staged beside it; empty: NAME",
+        description="NAME of the service's first release, for a staged release; empty: NAME",
     )
     group: str = Field(
         "",
@@ -68,124 +66,115 @@ class ServiceSettings(KafkaSettings, RedisSettings, RegistrySettings, EventTimeS
     )
     topics: dict[str, str] = Field(
         {},
-        description='other topic names by the service\'s own names, dead letters included: {"listening-events": '
-        '"events-eu", "metrics-dlq": "dead-eu"}',
+        description='other topic names by the service\'s own names, also of dead letters: {"listening-events":'
+        ' "events-eu"}',
     )
     formats: dict[str, Format] = Field(
         {},
-        description='formats by topic (the service\'s own name), or by * for all: {"listening-events": {"value": '
-        '"avro", "fields": {"userId": "user_id"}}}',
+        description='formats by topic (the service\'s own name), or by * for all: {"listening-events": '
+        '{"value": "avro"}}',
     )
     deletions: str = Field(
         "user-deletions",
         pattern=r"^[A-Za-z0-9._-]{0,249}$",
-        description="compacted topic of user deletions, the same for all services; empty: no deletions",
+        description="compacted topic of all services' deletions; empty: none",
     )
     truncated_topics: tuple[str, ...] = Field(
         (),
-        description='topics without their first records in Kafka: ["listening-events"]; a state of an unlisted '
-        "truncated topic is refused, and answers of a listed topic say where the state begins",
+        description='topics that may lack their first records: ["listening-events"]; answers then carry State-Begin',
     )
 
 
 class CommandSettings(ServiceSettings):
     """The command `streamstate`."""
 
-    package: str = Field(
-        "services", min_length=1, description="Python package with a folder for each service, or of a single service"
-    )
-    redis_timeout_s: float = Field(10.0, gt=0, description="timeout of a Redis reply, in seconds")
-    releases: Path | None = Field(None, description="file in which `streamstate stage` tells the gateway of releases")
+    package: str = Field("services", min_length=1, description="Python package of the services, or of a single service")
+    redis_timeout_s: float = Field(10.0, gt=0, description="timeout of Redis")
+    releases: Path | None = Field(None, description="file of staged releases, for the gateway")
 
 
 class UserSettings(Settings):
     """The commands of `streamstate` that call the gateway."""
 
-    gateway: str = Field(
-        "http://127.0.0.1:8080", pattern=r"^https?://[^/\s]+/?$", description="address of the gateway, without a path"
-    )
-    gateway_key: SecretStr = Field(SecretStr(""), description="API key or token for the gateway; empty: none")
+    gateway: str = Field("http://127.0.0.1:8080", pattern=r"^https?://[^/\s]+/?$", description="the gateway's address")
+    gateway_key: SecretStr = Field(SecretStr(""), description="API key or token")
 
 
 class StreamSettings(ServiceSettings):
     """A stream: a Spark driver with the queries of one or several services."""
 
-    instance: str = Field(
-        "stream-0", description="name of this instance, kept over restarts (static member of the consumer group)"
-    )
+    instance: str = Field("stream-0", description="static member of the consumer group, kept over restarts")
     slots: int = Field(2, ge=1, le=64, description="parallel Spark tasks")
     trigger_ms: int = Field(
         100,
         ge=0,
         le=60_000,
-        description="minimal milliseconds between the starts of two micro-batches; more saves CPU and delays "
-        "events. 0: no pause",
+        description="least time between starts of micro-batches; more saves CPU and delays events",
     )
     batch_records: int = Field(
         400_000,
         ge=1_000,
-        description="maximal records of a micro-batch over all partitions of an instance; services that merge "
-        "topics or look up tables hold all in memory, and read a backlog in halves",
+        description="maximal records of an instance's micro-batch; services that merge topics or look up "
+        "tables hold all in memory, and read a backlog in halves",
     )
     commit_records: int = Field(
         60_000,
         ge=100,
         le=100_000,
-        description="maximal records of a commit during a build; blocks Redis for 0.5 s at 60000, 0.3 s at "
-        "20000, 0.03 s at 1000 (twice the CPU)",
+        description="maximal records of a build's commit; blocks Redis for 0.5 s at 60000, 0.3 s at 20000, "
+        "0.03 s at 1000 (twice the CPU)",
     )
     build_rate: int | None = Field(
         None,
         ge=0,
-        description="records a second that a build folds, over all instances, in commits so small that Redis serves "
-        "others: 0 waits for `streamstate throttle`, which sets another rate of a running build; empty: no bound",
+        description="maximal records a second of a build over all instances, in small commits; 0 waits for "
+        "`streamstate throttle`; empty: no bound",
     )
     session_timeout_ms: int = Field(
         10_000,
         ge=6_000,
-        description="milliseconds without a heartbeat before reassignment of an instance's partitions",
+        description="time without a heartbeat before reassignment of partitions",
     )
-    redis_timeout_s: float = Field(10.0, gt=0, description="timeout of a Redis reply, in seconds")
+    redis_timeout_s: float = Field(10.0, gt=0, description="timeout of Redis")
     lost_records: Literal["stop", "skip"] = Field(
         "stop",
-        description="reaction to unread records deleted by Kafka: stop with an error, or skip and count",
+        description="at unread records deleted by Kafka: stop, or skip and count",
     )
     dead_letters: int = Field(
-        100, ge=0, description="dead letters among a process's last 10,000 records that never stop the stream"
+        100, ge=0, description="dead letters in a process's last 10,000 records that never stop the stream"
     )
     dead_letter_share: float = Field(
         0.1,
         ge=0,
         le=1,
-        description="maximal share (0 to 1) of dead letters in a process's last 10,000 records, beyond "
-        "DEAD_LETTERS; more stop the stream. 1: never",
+        description="maximal share of dead letters beyond DEAD_LETTERS; more stop the stream. 1: never",
     )
     future_ms: int | None = Field(
         None,
         ge=0,
-        description="milliseconds of a timestamp ahead of the clock before a record becomes a dead letter, in "
-        "topics without message.timestamp.after.max.ms; empty: the grace of windows, at least 10,000, or 3,600,000",
+        description="a record further ahead of the clock is a dead letter, in topics without "
+        "message.timestamp.after.max.ms; empty: the grace of windows, at least 10,000, or "
+        "3,600,000",
     )
     users_expire_ms: int = Field(
         0,
         ge=0,
-        description="milliseconds of stream time before an unseen user is deleted (see DELETIONS), counted from "
-        "the first start with the setting. 0: never",
+        description="stream time before an unseen user is deleted, from the first start with the setting on. 0: never",
     )
     jars: Path = Field(Path("/opt/streamstate/jars"), description="folder of the jars of Spark's Kafka source")
     checkpoints: Path = Field(
         Path("/dev/shm/streamstate"),  # noqa: S108, a folder of its own is made in it
         description="folder for Spark's checkpoints, best in memory; disposable between two starts",
     )
-    master: str = Field("", description="Spark master; local[SLOTS] when empty")
+    master: str = Field("", description="Spark master; empty: local[SLOTS]")
     spark: dict[str, str] = Field({}, description='further Spark properties: {"spark.executor.cores": "2"}')
     spark_secret: FilePath | None = Field(
         None,
-        description="file of the secret between driver and executors, the same in all pods of an instance; "
-        "empty: Spark makes a secret, visible in the descriptions of executor pods",
+        description="file of the secret of driver and executors, the same in all pods of an instance; empty: "
+        "Spark's own, visible in descriptions of pods",
     )
     driver_memory: str = Field("1g", pattern="^[0-9]+[mgMG]$", description="heap of the Spark driver, at least 512m")
-    status_port: int = Field(0, ge=0, le=65535, description="port of the stream's /livez, /readyz, /metrics; 0: none")
+    status_port: int = Field(0, ge=0, le=65535, description="port of /livez, /readyz, /metrics; 0: none")
 
     def tolerance_ms(self, grace_ms: str | int | None) -> int:
         """The tolerated milliseconds of a timestamp ahead of the clock, in a topic of windows with `grace_ms`."""
@@ -201,20 +190,17 @@ class StreamSettings(ServiceSettings):
 class DemandSettings(Settings):
     """Requests with consistency headers: every API."""
 
-    demands_waiting: int = Field(256, ge=0, description="maximal requests waiting for a fresher state; beyond: 503")
-    least_staleness_ms: int = Field(
-        LEAST_STALENESS_MS, ge=0, le=10_000, description="least accepted X-Max-Staleness, in milliseconds"
-    )
+    demands_waiting: int = Field(256, ge=0, description="requests waiting for a fresher state; beyond: 503")
+    least_staleness_ms: int = Field(LEAST_STALENESS_MS, ge=0, le=10_000, description="least accepted X-Max-Staleness")
 
 
 class ApiSettings(ServiceSettings, HttpSettings, DemandSettings):
     """An API."""
 
-    redis_timeout_s: float = Field(1.0, gt=0, description="timeout of a Redis reply, in seconds")
+    redis_timeout_s: float = Field(1.0, gt=0, description="timeout of Redis")
     redis_replicas: bool = Field(
         default=False,
-        description="read a replica known to the Sentinels of REDIS, or the primary if no replica answers; "
-        "position and age of an answer may be behind",
+        description="read a replica of the Sentinels, or the primary if no replica answers; answers may be behind",
     )
 
     @model_validator(mode="after")
@@ -230,31 +216,28 @@ class GatewaySettings(HttpSettings):
 
     instances: dict[str, Annotated[str, Field(pattern=ADDRESSES)]] = Field(
         {"metrics": "127.0.0.1:8101", "names": "127.0.0.1:8201", "recommendations": "127.0.0.1:8301"},
-        description='instances of each service, host:port separated by commas: {"metrics": "a:8101,b:8101"}',
+        description='instances by service: {"metrics": "a:8101,b:8101"}',
     )
     services: dict[str, str] = Field(
         {},
-        description="Kubernetes Service of each service; if set, EndpointSlices replace INSTANCES",
+        description="Kubernetes Services by service: EndpointSlices replace INSTANCES",
     )
     namespace: str = Field("default", description="Kubernetes namespace of SERVICES")
-    releases: Path | None = Field(None, description="file of `streamstate stage` with releases beside INSTANCES")
+    releases: Path | None = Field(None, description="file of staged releases")
     requests_in_flight_per_instance: int = Field(
         512,
         ge=1,
-        description="maximal parallel requests of a worker to an instance; beyond: another instance if any may "
-        "answer, or 503",
+        description="parallel requests of a worker to an instance; beyond: another instance, or 503",
     )
     origins: tuple[Annotated[str, Field(pattern=r"^\*$|^https?://[^/?#]+$")], ...] = Field(
         (),
-        description='origins of pages with access from a browser: ["https://app.company"], or ["*"] for all',
+        description='origins of browser pages: ["https://app.company"], or ["*"]',
     )
     owners_ttl_s: float = Field(2.0, gt=0, description="seconds between two reads of the owner maps")
-    names_cached: int = Field(200_000, ge=1, description="maximal names in the cache; 100,000 take about 30 MB")
-    streams: int = Field(1_000, ge=0, description="maximal event streams of a worker; beyond: 503")
-    heartbeat_s: float = Field(15.0, gt=0, description="seconds without an event before a comment is sent")
-    watch_ms: int = Field(
-        200, ge=10, description="minimal milliseconds of a look at all watched users, spread over the time"
-    )
+    names_cached: int = Field(200_000, ge=1, description="names in the cache; 100,000 take about 30 MB")
+    streams: int = Field(1_000, ge=0, description="event streams of a worker; beyond: 503")
+    heartbeat_s: float = Field(15.0, gt=0, description="seconds without an event before a comment")
+    watch_ms: int = Field(200, ge=10, description="time of a look at all watched users")
 
 
 S = TypeVar("S", bound=BaseSettings)

@@ -18,17 +18,15 @@ acl = typer.Typer(
     help="The rights that a service needs at Kafka and Redis.", no_args_is_help=True, rich_markup_mode=None
 )
 
-User = Annotated[str, typer.Option(help="Name; default: the deployment's.")]
-Operator = Annotated[
-    bool, typer.Option("--operator", help="Add the rights for verify, skip, allow, reset, restore and dlq.")
-]
+User = Annotated[str, typer.Option(help="Default: the deployment's name.")]
+Operator = Annotated[bool, typer.Option("--operator", help="Add an operator's rights.")]
 
 
 @acl.command("kafka")
 def of_kafka(service: Service, user: User = "", *, operator: Operator = False, as_json: AsJson = False) -> None:
     """Print the commands to grant the user of SERVICE its topics, groups and transactional ids.
 
-    The commands read an admin's properties from the file ADMIN: `streamstate acl kafka metrics | ADMIN=admin.conf sh`.
+    The commands read an admin's properties: `streamstate acl kafka metrics | ADMIN=admin.conf sh`.
     """
     of = deployment(service)
     rights = [*kafka.of_service(of.app, of.settings.deletions), *(kafka.of_operators(of.app) if operator else ())]
@@ -66,12 +64,10 @@ def _keys() -> None:
 
 @keys.command()
 def new(
-    name: Annotated[str, typer.Argument(help="Name of the caller: lower case letters, digits, . _ and -.")],
+    name: Annotated[str, typer.Argument(help="Lower case letters, digits, . _ and -.")],
     scope: Annotated[list[str] | None, typer.Option(help="read (default), explore or admin; repeatable.")] = None,
-    requests_per_s: Annotated[
-        int | None, typer.Option(min=1, help="Requests a second; default: the gateway's.")
-    ] = None,
-    cost_per_s: Annotated[int | None, typer.Option(min=1, help="Cost a second; default: the gateway's.")] = None,
+    requests_per_s: Annotated[int | None, typer.Option(min=1, help="Default: the gateway's.")] = None,
+    cost_per_s: Annotated[int | None, typer.Option(min=1, help="Default: the gateway's.")] = None,
     *,
     as_json: AsJson = False,
 ) -> None:

@@ -61,7 +61,7 @@ def skip(
 ) -> None:
     """Make a dead letter of a record that stops a stream.
 
-    The state, later builds and recounts leave the record out. A committed record is refused.
+    State, builds and recounts leave the record out. A committed record is refused.
     """
     of = deployment(service)
     _require_reason(reason)
@@ -88,7 +88,7 @@ def skip(
 def allow(service: Service, topic: Topic, *, reason: Reason, dry_run: DryRun = False, as_json: AsJson = False) -> None:
     """Accept a state without the records of a topic that Kafka has deleted.
 
-    Applies to the present state until its reset, and not to later deletions by Kafka.
+    Applies to the present state until its reset, not to later deletions.
     """
     of = deployment(service)
     _require_reason(reason)
@@ -115,10 +115,7 @@ def throttle(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Limit the builds of a service, so that its Redis serves others.
-
-    Running builds follow within seconds. A ready state is not limited.
-    """
+    """Limit the builds of a service, running builds too, so that its Redis serves others."""
     of = deployment(service)
     partitions = max(of.topics.partitions(topic) for topic in of.app.topics)
     for partition in () if dry_run else range(partitions):

@@ -14,7 +14,7 @@ from streamstate.kafka.dlq.replay import DeadLetterReplay, ReplayPlan
 from streamstate.kafka.dlq.topic import Choice, Letter, cause_of, is_receipt, letter_of, letters, overview
 from streamstate.kafka.reading import read_to_end
 
-Reason = Annotated[str, typer.Option(help="Letters with the text in stage, exception or message.")]
+Reason = Annotated[str, typer.Option(help="Text in stage, exception or message.")]
 
 app = typer.Typer(help="The unusable records of a service, in its dead-letter topic.", no_args_is_help=True)
 
@@ -71,10 +71,10 @@ def list_letters(
     service: Service,
     *,
     reason: Reason = "",
-    limit: Annotated[int, typer.Option(min=0, help="Maximum number of listed letters.")] = 20,
+    limit: Annotated[int, typer.Option(min=0, help="Maximum number of letters.")] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Count the dead letters of a service by reason and by partition of the record, and list the latest."""
+    """Count the dead letters of a service by reason and partition of the record, and list the latest."""
     of = deployment(service)
     messages = letters(of.settings.kafka, of.topics, of.app.dead_letters, of.settings.security)
     seen = overview(messages, Choice(reason=reason), limit)
@@ -122,10 +122,10 @@ _NESTED = ("letter", "headers", "value")
 def replay(
     service: Service,
     *,
-    partition: Annotated[int | None, typer.Option(min=0, help="Letters of the partition.")] = None,
-    offset: Annotated[int | None, typer.Option(min=0, help="The letter at the offset of --partition.")] = None,
+    partition: Annotated[int | None, typer.Option(min=0, help="Default: all.")] = None,
+    offset: Annotated[int | None, typer.Option(min=0, help="Offset of a letter in --partition.")] = None,
     reason: Reason = "",
-    again: Annotated[bool, typer.Option("--again", help="Include replayed letters.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Replayed letters too.")] = False,
     yes: Yes = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,

@@ -36,7 +36,7 @@ class Exit(IntEnum):
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the changes without making any.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show the changes.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 _KAFKA_REFUSES = {

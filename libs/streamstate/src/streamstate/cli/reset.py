@@ -52,16 +52,16 @@ class Correction(msgspec.Struct):
 def reset(
     service: Service,
     *,
-    partition: Annotated[int | None, typer.Option(min=0, help="Partition to delete; default: all.")] = None,
+    partition: Annotated[int | None, typer.Option(min=0, help="Default: all.")] = None,
     totals: Annotated[bool, typer.Option("--totals", help="Keep the state, and correct its published totals.")] = False,
-    live: Annotated[bool, typer.Option("--live", help="Also delete a state in use by a gateway.")] = False,
+    live: Annotated[bool, typer.Option("--live", help="Also a state in use by a gateway.")] = False,
     yes: Yes = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
     """Delete the state of a service; its streams rebuild the state from the topics.
 
-    Reads of a partition are refused until the end of its build. After an interrupted reset, run the command again.
+    Reads of a partition are refused until the end of its build.
     """
     if totals and partition is not None:
         msg = "--totals are of all partitions"

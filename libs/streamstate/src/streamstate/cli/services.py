@@ -38,12 +38,10 @@ def _beginning(incomplete: str) -> list[str]:
     return []
 
 
-Service = Annotated[str, typer.Argument(help="Service: the name of its folder.", autocompletion=_beginning)]
+Service = Annotated[str, typer.Argument(help="Name of its folder.", autocompletion=_beginning)]
 Services = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="SERVICE", help="Services; default: all, or all that run or have a state.", autocompletion=_beginning
-    ),
+    typer.Argument(metavar="SERVICE", help="Default: all that run or have a state.", autocompletion=_beginning),
 ]
 
 

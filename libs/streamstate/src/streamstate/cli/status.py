@@ -34,11 +34,10 @@ Watch = Annotated[bool, typer.Option("--watch", help="Refresh the table until Ct
 
 
 def status(services: Services = None, *, watch: Watch = False, as_json: AsJson = False) -> None:
-    """Show the progress of the live releases of services, refusals, and the commands to fix them.
+    """Show progress and refusals of services, with the commands to fix them.
 
-    STREAMSTATE_NAME and STREAMSTATE_RELEASE_OF name another release.
-    Lag: records between the stored offset and the end of a topic. Newest record: the greatest Kafka timestamp in the
-    state. Exit status 1: a partition is not ready, or a refusal.
+    Lag: records between the stored offset and the end of a topic. Newest record: the greatest Kafka timestamp in
+    the state.
     """
     if watch and as_json:
         msg = "--watch is for people; call the command again and again for --json"

@@ -25,16 +25,15 @@ SHOWN = 20
 MayBeEmpty = Annotated[bool, typer.Option("--may-be-empty", help="Accept a service without stored keys.")]
 
 
-Mend = Annotated[bool, typer.Option("--mend", help="Accept a partition with half a commit if it equals the recount.")]
+Mend = Annotated[bool, typer.Option("--mend", help="Accept half a commit in a partition that equals the recount.")]
 
 
 def verify(
     services: Services = None, *, may_be_empty: MayBeEmpty = False, mend: Mend = False, as_json: AsJson = False
 ) -> None:
-    """Recount the topics, and compare every key, dead letter and derived record, while the streams run.
+    """Recount the topics, and compare every key, dead letter and derived record, while streams run.
 
-    Of the live releases, unless STREAMSTATE_NAME and STREAMSTATE_RELEASE_OF name a release. Needs the topics from
-    offset 0. Exit status 1: a difference, a state that cannot answer, or nothing stored.
+    Needs the topics from offset 0. Exit status 1 also without stored keys.
     """
     reports: list[Report] = []
     for deployment, seen in chosen(services):

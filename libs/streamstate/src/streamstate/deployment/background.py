@@ -15,7 +15,7 @@ log = structlog.get_logger()
 FAILURES = Definition(
     "streamstate_background_failures_total",
     ("thread",),
-    "failed and repeated calls of a background thread; the log says why",
+    "failed and repeated calls of a background thread",
 )
 METRICS = (FAILURES,)
 

@@ -35,37 +35,33 @@ class KafkaSettings(Settings):
     kafka: str = Field(
         "127.0.0.1:9092", min_length=1, description="Kafka bootstrap servers, host:port separated by commas"
     )
-    kafka_security: Protocol = Field(
-        "PLAINTEXT", description="security protocol: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"
-    )
+    kafka_security: Protocol = Field("PLAINTEXT", description="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL")
     kafka_mechanism: Mechanism = Field(
         "SCRAM-SHA-512",
-        description="SASL mechanism: SCRAM-SHA-512, SCRAM-SHA-256, PLAIN, OAUTHBEARER, or AWS_MSK_IAM with the "
-        "credentials of AWS",
+        description="SCRAM-SHA-512, SCRAM-SHA-256, PLAIN, OAUTHBEARER, or AWS_MSK_IAM with the credentials of AWS",
     )
-    kafka_username: str = Field("", description="SASL user, or client id with OAUTHBEARER")
-    kafka_password: FilePath | None = Field(
-        None, description="file of the SASL password, or of the client secret with OAUTHBEARER"
-    )
+    kafka_username: str = Field("", description="SASL user, or OAUTHBEARER's client id")
+    kafka_password: FilePath | None = Field(None, description="file of the password, or of OAUTHBEARER's client secret")
     kafka_token_url: str = Field(
         "",
         pattern=r"^(https?://[^@\s]+)?$",
         description="token URL of OAUTHBEARER (client credentials)",
     )
-    kafka_scope: str = Field("", description="scope of the tokens, if required by the issuer")
-    kafka_region: str = Field("", pattern=r"^[a-z0-9-]*$", description="AWS region of the brokers, for AWS_MSK_IAM")
-    kafka_ca: FilePath | None = Field(None, description="PEM file of the brokers' CA; empty: the system's CAs")
-    kafka_certificate: FilePath | None = Field(None, description="PEM file of the client certificate, for mutual TLS")
-    kafka_key: FilePath | None = Field(None, description="PEM file of the client's private key (PKCS 8, not encrypted)")
+    kafka_scope: str = Field("", description="scope of OAUTHBEARER, if required")
+    kafka_region: str = Field("", pattern=r"^[a-z0-9-]*$", description="AWS region, for AWS_MSK_IAM")
+    kafka_ca: FilePath | None = Field(None, description="PEM file of the CA; empty: the system's CAs")
+    kafka_certificate: FilePath | None = Field(
+        None, description="PEM file, for mutual TLS; the key is unencrypted PKCS 8"
+    )
+    kafka_key: FilePath | None = Field(None, description="PEM file, for mutual TLS; the key is unencrypted PKCS 8")
     kafka_properties: ClientProperties = Field(
         {},
-        description="further properties of consumers, producers and admin clients, by librdkafka's names: "
+        description="further properties of consumers, producers and admin clients, as of librdkafka: "
         '{"client.rack": "eu-1a"}',
     )
     kafka_source_properties: ClientProperties = Field(
         {},
-        description="further properties of Spark's Kafka source, by the names of Java's consumer: "
-        '{"client.rack": "eu-1a"}',
+        description="further properties of Spark's Kafka source, as of Java's consumer",
     )
 
     @field_validator("kafka_properties", "kafka_source_properties")
@@ -122,15 +118,15 @@ class KafkaSettings(Settings):
 class RedisSettings(Settings):
     """Redis: authentication."""
 
-    redis_username: str = Field("", description="ACL user of Redis; empty: the default user")
-    redis_password: FilePath | None = Field(None, description="file of the Redis user's password")
-    redis_sentinel_password: FilePath | None = Field(None, description="file of the Sentinels' password")
+    redis_username: str = Field("", description="ACL user; empty: the default user")
+    redis_password: FilePath | None = Field(None, description="file of the password")
+    redis_sentinel_password: FilePath | None = Field(None, description="file of the password")
     redis_ca: FilePath | None = Field(
         None,
-        description="PEM file of Redis' CA, for rediss; empty: the system's CAs",
+        description="PEM file of the CA, for rediss; empty: the system's CAs",
     )
-    redis_certificate: FilePath | None = Field(None, description="PEM file of the client certificate, for mutual TLS")
-    redis_key: FilePath | None = Field(None, description="PEM file of the client's private key")
+    redis_certificate: FilePath | None = Field(None, description="PEM file, for mutual TLS")
+    redis_key: FilePath | None = Field(None, description="PEM file, for mutual TLS")
 
     @model_validator(mode="after")
     def _redis_is_complete(self) -> Self:
@@ -159,8 +155,7 @@ class ArchiveSettings(Settings):
     archive: str = Field(
         "",
         pattern=r"^[^\s]*$",
-        description="archive of Kafka's records: a folder, or a URI such as s3://bucket/path or gs://bucket/path; "
-        "empty: none",
+        description="folder, or URI such as s3://bucket/path or gs://bucket/path; empty: no archive",
     )
 
 
@@ -170,11 +165,11 @@ class RegistrySettings(ArchiveSettings):
     registry: str = Field(
         "",
         pattern=r"^(https?://[^@\s]+)?$",
-        description="URL of the schema registry (Confluent's paths): https://host:port",
+        description="URL (Confluent's paths): https://host:port",
     )
-    registry_username: str = Field("", description="user of the schema registry")
-    registry_password: FilePath | None = Field(None, description="file of the user's password")
-    registry_ca: FilePath | None = Field(None, description="PEM file of the registry's CA; empty: the system's CAs")
+    registry_username: str = Field("", description="user of the registry")
+    registry_password: FilePath | None = Field(None, description="file of the password")
+    registry_ca: FilePath | None = Field(None, description="PEM file of the CA; empty: the system's CAs")
 
     @model_validator(mode="after")
     def _registry_is_complete(self) -> Self:
@@ -193,22 +188,16 @@ class TlsSettings(Settings):
     """TLS of an API and of the gateway, and between them."""
 
     tls_certificate: FilePath | None = Field(
-        None, description="PEM file of the certificate chain of LISTEN; empty: plain HTTP"
+        None, description="PEM file of LISTEN's certificate chain; empty: plain HTTP"
     )
-    tls_key: FilePath | None = Field(None, description="PEM file of the private key")
+    tls_key: FilePath | None = Field(None, description="PEM file of its private key")
     tls_client_ca: FilePath | None = Field(
-        None, description="PEM file of the callers' CA; if set, client certificates are required"
+        None, description="PEM file of the callers' CA, to require client certificates"
     )
-    instances_ca: FilePath | None = Field(
-        None, description="PEM file of the instances' CA; if set, instances are called by TLS"
-    )
-    instances_certificate: FilePath | None = Field(
-        None, description="PEM file of the client certificate for calls of instances"
-    )
-    instances_key: FilePath | None = Field(None, description="PEM file of the private key for calls of instances")
-    instances_name: str = Field(
-        "", description="DNS name in the certificates of all instances; empty: the instance's host"
-    )
+    instances_ca: FilePath | None = Field(None, description="PEM file of the instances' CA, for calls by TLS")
+    instances_certificate: FilePath | None = Field(None, description="PEM file, for mutual TLS with instances")
+    instances_key: FilePath | None = Field(None, description="PEM file, for mutual TLS with instances")
+    instances_name: str = Field("", description="DNS name in all instances' certificates; empty: the host")
 
     @model_validator(mode="after")
     def _tls_is_complete(self) -> Self:
@@ -227,32 +216,28 @@ class HttpSettings(TlsSettings):
     """HTTP: every API and the gateway."""
 
     listen: str = Field(
-        "127.0.0.1:8080", pattern=ADDRESS, description="host:port to listen on; host * for all addresses, IPv4 and IPv6"
+        "127.0.0.1:8080", pattern=ADDRESS, description="host:port; host * for all addresses, IPv4 and IPv6"
     )
-    probe_port: int = Field(
-        0, ge=0, le=65535, description="further port of the same host for /livez, /readyz and /metrics; 0 for none"
-    )
+    probe_port: int = Field(0, ge=0, le=65535, description="further port for /livez, /readyz, /metrics; 0: none")
     workers: int = Field(0, ge=0, le=64, description="worker processes; 0: the container's cores")
     connections: int = Field(
         4_096,
         ge=16,
-        description="maximal connections of a worker; a further connection closes the longest idle connection",
+        description="connections of a worker; beyond: the longest idle is closed",
     )
     access: Literal["required", "off"] = Field(
         "required",
-        description="required: the gateway demands a key or token, instances demand a token of INTERNAL_TOKENS; "
-        "off: open to everybody",
+        description="required: the gateway demands a key or token, instances a token of INTERNAL_TOKENS; off:"
+        " open to everybody",
     )
     internal_tokens: FilePath | None = Field(
         None,
-        description="file of tokens between gateway and instances, one a line: the first is sent, all are "
+        description="file of tokens of gateway and instances, a line each: the first is sent, all are "
         "accepted; read again after changes",
     )
-    deadline_ms: int = Field(2_000, ge=10, le=60_000, description="milliseconds before a request fails")
-    requests_in_flight: int = Field(1_024, ge=1, description="maximal parallel requests of a worker; beyond: 503")
-    access_log: bool = Field(
-        default=False, description="log route, status and milliseconds of each request, without keys"
-    )
+    deadline_ms: int = Field(2_000, ge=10, le=60_000, description="time before a request fails")
+    requests_in_flight: int = Field(1_024, ge=1, description="parallel requests of a worker; beyond: 503")
+    access_log: bool = Field(default=False, description="log route, status and milliseconds of each request")
 
 
 def without_password(url: str) -> str:

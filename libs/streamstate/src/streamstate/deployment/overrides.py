@@ -18,24 +18,23 @@ T = TypeVar("T", Source[Any, Any], View[Any], Totals)
 
 
 class EventTimeSettings(Settings):
-    """Bounds of the times that events name, such as the `timestamp` of a play."""
+    """Bounds of events' own times, such as the `timestamp` of a play."""
 
     event_ahead_ms: int = Field(
         DAY_MS,
         ge=0,
         le=2**53,
-        description="maximal milliseconds of an event's own time after Kafka's timestamp of its record",
+        description="most time after Kafka's timestamp",
     )
     event_behind_ms: int | None = Field(
         None,
         ge=0,
         le=2**53,
-        description="maximal milliseconds of an event's own time before Kafka's timestamp; empty: no bound, for "
-        "events sent again have old times and new timestamps",
+        description="most time before Kafka's timestamp; empty: no bound",
     )
     event_beyond: Literal["refuse", "clamp"] = Field(
         "refuse",
-        description="an event beyond EVENT_AHEAD_MS or EVENT_BEHIND_MS becomes a dead letter, or its time the bound",
+        description="an event out of bounds is a dead letter, or its time becomes the bound (clamp)",
     )
 
 

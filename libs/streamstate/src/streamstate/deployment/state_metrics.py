@@ -19,7 +19,7 @@ BEGIN = Definition(
 PROGRESS = Definition(
     "streamstate_build_progress",
     ("service", "partition"),
-    "progress of the first build, 0 to 1; reads are refused below 1",
+    "progress of the first build; reads are refused below 1",
 )
 DEAD_LETTERS = Definition(
     "streamstate_dead_letters_total",
@@ -29,27 +29,27 @@ DEAD_LETTERS = Definition(
 MISPLACED_KEYS = Definition(
     "streamstate_misplaced_keys_total",
     ("service", "partition"),
-    "keys placed by a partitioner other than murmur2; set partitioner=murmur2_random in the producer",
+    "keys placed by a partitioner other than murmur2",
 )
 LOST_RECORDS = Definition(
     "streamstate_lost_records_total",
     ("service", "partition"),
-    "records deleted by Kafka before the stream read them; missing in the state for good",
+    "records deleted by Kafka before the stream read them",
 )
 COUNTED = Definition(
     "streamstate_counted_total",
     ("service", "partition", "what"),
-    "counts of the service's folds, such as records too late for their window",
+    "counts of folds, such as late records",
 )
 BACKUP = Definition(
     "streamstate_last_backup_timestamp_seconds",
     ("service",),
-    "time of the last backup by `streamstate backup`, seconds since 1970; no sample before the first backup",
+    "seconds since 1970 of the last backup; no sample before the first",
 )
 IN_USE = Definition(
     "streamstate_in_use",
     ("service",),
-    "1 for a release that answers or has outputs to publish; 0 for a release beside it, without alerts",
+    "1: the release answers or has outputs to publish; 0: it raises no alert",
 )
 _OWN_COUNTERS = {DEAD: DEAD_LETTERS, MISPLACED: MISPLACED_KEYS, LOST: LOST_RECORDS}
 _FROM_ZERO = dict.fromkeys((*_OWN_COUNTERS, LATE), 0)

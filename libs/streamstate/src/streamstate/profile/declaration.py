@@ -35,18 +35,17 @@ _PATH = re.compile(r"(/[A-Za-z0-9._~-]+|/<key>)+")
 class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, dict=True):
     """A profile as written.
 
-    name: the name of the deployment, unless its release has another name. topic: the topic of the events. key: the type
-        of the topic's keys. path: where the gateway answers, with `<key>`; without it, over all keys.
-    measures: the measures by name: the members of the answer. fields: the members of the events that measures may name,
-        with their types, and the members' paths where they differ; an absent or null member is absent.
-    rules: lines by name: a record when the value of a measure of a key crosses a line. [Rules](rules.md) has examples.
-    part: whether the profile is a part of `/v1/users/{id}`; the type of the key is `long` then.
-    summary: a line for the OpenAPI document. users: whether keys are users, whose data is exported and deleted; by
-        default where the path begins with `/v1/users/`. history: how far back `at` may lie; by default the longest
-        window, up to 7 days.
-    where: the events of the profile; other records of the topic are not counted, and may have other members.
+    name: the deployment's name, unless its release has another. topic: the events' topic. key: the type of its keys.
+    path: where the gateway answers, with `<key>`; without it, over all keys.
+    measures: the members of the answer. fields: the events' members in measures, with their types, and their paths
+        where they differ; null counts as absent.
+    rules: records when a measure of a key [crosses a line](rules.md).
+    part: whether the answer is a part of `/v1/users/{id}`, by keys of the type `long`. summary: a line for OpenAPI.
+    users: whether keys are users, for export and deletion; by default where the path begins with `/v1/users/`.
+    history: how far back `at` may lie; by default the longest window, up to 7 days.
+    where: the profile's events; other records are not counted, and may have other members.
     compact: whether rankings take less memory, and more CPU time: not over all keys, not with `total`, tops up to 64.
-        By default so, wherever all rankings of the profile may be compact.
+        By default wherever possible for all rankings.
     """
 
     name: str

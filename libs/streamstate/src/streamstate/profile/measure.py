@@ -51,12 +51,13 @@ class BadDeclaration(Misconfigured):
 class MeasureWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A measure as written. Exactly one of the members up to `sessions` says what is measured.
 
-    count: `all`, or a field: events that have the field. total, least, most, mean: of a field of numbers. first, last:
-        the value of a field, or `timestamp`, by Kafka's timestamp, ties by offset. top, recent: so many values of the
-        field `of`; with `total`, the top is by the total of that field. distinct: the number of a field's values.
-        sessions: the number of periods without a longer pause.
+    count: the number of events (`all`), or of events with a field. total, least, most, mean: of a field of numbers.
+    first, last: the value of a field, or `timestamp`, by Kafka's timestamp, ties by offset.
+    top: so many values of the field `of`, the most frequent, or with `total` the values with the greatest total of that
+        field. distinct: the number of values of a field. recent: so many values of the field `of`, newest first.
+    sessions: the number of periods without a pause longer than a time, such as `30m`.
     of: the field of a top or recent. by: one result for each value of this field. where: the events that count.
-    over: windows (`7d`) and `ever`. index: whether keys are found by the value, of a count or total without `by`.
+    over: windows (`7d`) and `ever`. index: whether keys are found by the value.
     """
 
     count: str = ""

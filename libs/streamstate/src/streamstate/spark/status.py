@@ -32,22 +32,22 @@ COMMITTED = Definition("streamstate_stream_committed_total", ("service",), "comm
 FAILURES = Definition(
     "streamstate_stream_failures_total",
     ("service",),
-    "queries started again at the stored offsets; the log says why",
+    "queries started again at the stored offsets",
 )
 LAG = Definition(
     "streamstate_stream_lag",
     ("service", "topic", "partition"),
-    "records in Kafka without a commit; on a steady rise, add instances or slots",
+    "records in Kafka without a commit",
 )
 REFUSED = Definition(
     "streamstate_stream_refused",
     ("service",),
-    "1 while partitions wait for an operator's decision; the log says why",
+    "1 while partitions wait for an operator's decision",
 )
 WAITING = Definition(
     "streamstate_stream_waiting_for_schema",
     ("service",),
-    "partitions waiting for a schema of the registry; /readyz says why",
+    "partitions waiting for a schema of the registry",
 )
 HELD_BACK = Definition(
     "streamstate_stream_held_back",

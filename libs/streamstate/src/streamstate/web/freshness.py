@@ -31,7 +31,7 @@ RECENT_S = 5.0
 STATE_AGE = Definition(
     "streamstate_state_age_seconds",
     ("service", "partition"),
-    "age of answers: seconds since the state had all records of its topics, up to 300",
+    "seconds since the state had all records of its topics, up to 300",
 )
 METRICS = (STATE_AGE,)
 

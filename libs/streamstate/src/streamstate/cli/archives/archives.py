@@ -26,7 +26,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Topics = Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="Topics; default: all of the archive.")]
+Topics = Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="Default: all of the archive.")]
 
 
 class ArchivedPartition(msgspec.Struct):
@@ -73,13 +73,13 @@ def of_files(topics: Topics = None, *, as_json: AsJson = False) -> None:
 def against_kafka(
     topics: Topics = None,
     *,
-    everything: Annotated[bool, typer.Option("--all", help="Compare all records, not a sample.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All records, not a sample.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare the archive with Kafka: missing offsets by the names of files, and records by their contents.
 
-    Exit status 1: missing offsets, or a difference. Records of deleted users, and of compacted topics, may lack on one
-    side.
+    Exit status 1: missing offsets, or a difference. Records of deleted users, and of compacted topics, may lack on
+    one side.
     """
     settings = configured()
     archive = opened(settings)
@@ -102,8 +102,8 @@ def against_kafka(
 def in_place(topics: Topics = None, *, dry_run: DryRun = False, as_json: AsJson = False) -> None:
     """Join small files up to 128 MB, and leave out the records of deleted users.
 
-    Archivers and readers go on. After an interruption, run the command again. Exit status 1: a partition with a
-    damaged file, or with a second compaction, is not compacted.
+    Archivers and readers go on. Exit status 1: a partition with a damaged file, or a second compaction, is not
+    compacted.
     """
     settings = configured()
     archive = opened(settings)
@@ -131,7 +131,7 @@ def in_place(topics: Topics = None, *, dry_run: DryRun = False, as_json: AsJson 
 def of_kafka(
     topics: Annotated[list[str], typer.Argument(metavar="TOPIC", help="Archived topics.")],
     user: Annotated[str, typer.Option(help="The archiver's user.")] = "archive",
-    group: Annotated[str, typer.Option(help="Its consumer group, ARCHIVE_GROUP.")] = "streamstate-archive",
+    group: Annotated[str, typer.Option(help="The archivers' consumer group.")] = "streamstate-archive",
     *,
     as_json: AsJson = False,
 ) -> None:

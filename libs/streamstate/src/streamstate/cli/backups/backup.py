@@ -27,13 +27,13 @@ class Backup(Manifest):
 
 
 def backup(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of backups; each gets a folder named by time.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder, in which each backup gets a folder.")],
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Save all states in Redis: a snapshot (RDB) of each primary by `redis-cli`, and a list of the contents.
+    """Save all states in Redis: a snapshot (RDB) of each primary, and a list of the contents.
 
-    Streams and reads go on. A scratch `redis-server` loads the snapshots as a test, and needs as much memory as Redis.
+    Streams and reads go on. A scratch `redis-server` tests the snapshots, and needs as much memory as Redis.
     """
     settings = configured()
     with connect(settings.redis, settings.redis_timeout_s, settings.redis_login) as client:

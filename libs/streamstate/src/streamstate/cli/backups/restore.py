@@ -102,18 +102,17 @@ class Restoration:
 
 
 def restore(
-    backup: Annotated[Path, typer.Argument(help="Folder of a backup, or an RDB file, or a folder of RDB files.")],
+    backup: Annotated[Path, typer.Argument(help="Folder of a backup, RDB file, or folder of RDB files.")],
     services: Services = None,
     *,
-    partition: Annotated[int | None, typer.Option(min=0, help="Partition of the service; default: all.")] = None,
+    partition: Annotated[int | None, typer.Option(min=0, help="Default: all.")] = None,
     yes: Yes = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
     """Replace the states of services by a backup. Streams go on at the saved offsets.
 
-    Reads of a service are refused until its end. After an interrupted restore, run the command again. A scratch
-    `redis-server` loads the backup, and needs as much memory as Redis.
+    Reads are refused until the end. A scratch `redis-server` needs as much memory as Redis.
     """
     if partition is not None and len(services or ()) != 1:
         msg = "--partition is of one service: name it"

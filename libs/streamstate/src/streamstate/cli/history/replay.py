@@ -17,22 +17,22 @@ from streamstate.errors import Declined
 from streamstate.state.store import EACH, TopicPartition, offsets_of, offsets_text
 from streamstate.view import Question, View, encoded, parameters
 
-ViewName = Annotated[str, typer.Argument(metavar="VIEW", help="View of the service, by its name.")]
+ViewName = Annotated[str, typer.Argument(metavar="VIEW", help="Name of a view.")]
 Keys = Annotated[list[str] | None, typer.Argument(metavar="KEY", help="Keys, as in the URL of the view.")]
-At = Annotated[
-    str, typer.Option(metavar="TIME", help="Answer as of a time: ISO 8601 (without a zone: UTC), or milliseconds.")
+At = Annotated[str, typer.Option(metavar="TIME", help="ISO 8601 (without a zone: UTC), or milliseconds.")]
+AtPosition = Annotated[
+    str, typer.Option(metavar="TEXT", help="Header Position of an earlier answer, in place of a time.")
 ]
-AtPosition = Annotated[str, typer.Option(metavar="TEXT", help="Answer at the header Position of an earlier answer.")]
 Query = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Parameter of the view's request.")]
 Rows = Annotated[
     Path | None,
     typer.Option(
         exists=True,
         dir_okay=False,
-        help="Parquet or CSV file with the columns key and time: write a training set of its rows.",
+        help="Parquet or CSV file with the columns key and time.",
     ),
 ]
-To = Annotated[str, typer.Option(metavar="FOLDER", help="With --rows: the folder, or a URI such as s3://bucket/path.")]
+To = Annotated[str, typer.Option(metavar="FOLDER", help="With --rows: folder, or URI such as s3://bucket/path.")]
 
 
 class PastAnswer(msgspec.Struct):
@@ -55,11 +55,11 @@ def replay(
     to: To = "",
     as_json: AsJson = False,
 ) -> None:
-    """Print the bodies of the API's answers as of an earlier time, a line for each key, null for an unknown key.
+    """Print the API's answers as of an earlier time, a line for each key, null for an unknown key.
 
-    The records of archive and Kafka are folded into memory as by the stream. Users deleted by now are unknown.
-    With --rows, write a Parquet file for each partition: a row has a key, a time, and the members of the answer as of
-    the time. A Spark batch folds the partitions, at the Spark master of STREAMSTATE_MASTER.
+    Records of archive and Kafka are folded into memory. Users deleted by now are unknown. With --rows, a Spark
+    batch at STREAMSTATE_MASTER writes a Parquet file for each partition: rows of key, time, and the answer's
+    members.
     """
     if bool(at) + bool(position) + (rows is not None) != 1 or (rows is None) != (not to):
         msg = "give one of --at, --position, and --rows with --to"

@@ -21,13 +21,13 @@ from streamstate.cli.services import Deployment, Service, deployment, imported
 from streamstate.errors import Declined
 from streamstate.state.redis_connections import connect
 
-Views = Annotated[list[str], typer.Argument(metavar="VIEW", help="Views of the service, by name.")]
-To = Annotated[str, typer.Option(metavar="FOLDER", help="Folder, or a URI such as s3://bucket/path.")]
+Views = Annotated[list[str], typer.Argument(metavar="VIEW", help="Names of views.")]
+To = Annotated[str, typer.Option(metavar="FOLDER", help="Folder, or URI such as s3://bucket/path.")]
 Saved = Annotated[
     Path | None,
-    typer.Option("--snapshot", metavar="BACKUP", help="Backup, or RDB file, to read instead of a new snapshot."),
+    typer.Option("--snapshot", metavar="BACKUP", help="Backup, or RDB file, in place of a new snapshot."),
 ]
-IfLive = Annotated[bool, typer.Option("--if-live", help="Write no file where STREAMSTATE_NAME is not live.")]
+IfLive = Annotated[bool, typer.Option("--if-live", help="Nothing where STREAMSTATE_NAME is not live.")]
 
 
 def unload(
@@ -41,10 +41,9 @@ def unload(
 ) -> None:
     """Write the answers of views for all keys to Parquet files, one for each partition.
 
-    Of the live release, unless STREAMSTATE_NAME and STREAMSTATE_RELEASE_OF name another. A scratch `redis-server`
-    loads a snapshot (RDB) of each primary, and needs as much memory as Redis. Streams and reads go on. The files of a
-    view are in FOLDER/VIEW/taken=TIME, with the next offsets of each partition in the metadata; `_manifest.json` is
-    written last. Users deleted by now are left out.
+    A scratch `redis-server` loads a snapshot of each primary, and needs as much memory as Redis. The files of a
+    view are in FOLDER/VIEW/taken=TIME, with the next offsets in the metadata; `_manifest.json` is written last.
+    Users deleted by now are left out.
     """
     named = deployment(service)
     if if_live and named.settings.name and (live := live_name(named)) != named.app.name:

@@ -39,14 +39,14 @@ class Checked(msgspec.Struct):
 def check(
     file: File,
     *,
-    records: Annotated[int, typer.Option(min=1, help="Number of the topic's last records to count.")] = 1_000,
+    records: Annotated[int, typer.Option(min=1, help="Number of records.")] = 1_000,
     no_kafka: Annotated[bool, typer.Option("--no-kafka", help="Check the file alone.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check the file of a profile, and count the last records of its topic without a state.
+    """Check the file of a profile, and count the last records of its topic.
 
-    Exit status 1: most of the records would be refused, or a field is in no event. Exit status 3: a fault of the file,
-    with its line and the nearest name.
+    Exit status 1: most of the records would be refused, or a field is in no event. Exit status 3: a fault of the
+    file.
     """
     of = Declared.of(file, alone=no_kafka)
     of.require_free_paths(file)

@@ -158,10 +158,10 @@ def _memory(estimated: Bytes) -> Memory:
 def plan(
     file: File,
     *,
-    records: Annotated[int, typer.Option(min=1_000, help="Number of records to fold.")] = 100_000,
+    records: Annotated[int, typer.Option(min=1_000, help="Number of records.")] = 100_000,
     as_json: AsJson = False,
 ) -> None:
-    """Estimate memory and CPU of a profile from its topic: fold all records of some keys into Redis, and measure.
+    """Estimate memory and CPU of a profile: fold all records of some keys into Redis, and measure.
 
     The trial state in STREAMSTATE_REDIS is deleted at the end, after Ctrl-C too. Redis must be no cluster.
     """

@@ -38,7 +38,7 @@ MOST_LAG = 10_000
 
 Name = Annotated[str, typer.Argument(metavar="RELEASE", help="Release; default: the only other release.")]
 WithoutGateway = Annotated[
-    bool, typer.Option("--without-gateway", help="Do not ask the gateway whether it finds the release.")
+    bool, typer.Option("--without-gateway", help="Do not ask whether the gateway finds the release.")
 ]
 Breaking = Annotated[bool, typer.Option("--breaking", help="Accept answers that break clients of the live release.")]
 Word = Literal["ready", "starting", "building", "lagging", "failing"]

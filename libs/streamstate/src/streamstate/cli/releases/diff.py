@@ -28,7 +28,7 @@ AGAIN_S = 1.0
 """Seconds after which different answers are asked for again: one of the releases may be a record ahead."""
 
 Sample = Annotated[int, typer.Option(min=1, max=10_000, help="Number of keys.")]
-Keys = Annotated[list[str] | None, typer.Option("--key", help="Key; default: keys of the newest records.")]
+Keys = Annotated[list[str] | None, typer.Option("--key", help="Default: keys of the newest records.")]
 
 
 class AnswerDifference(msgspec.Struct):
@@ -58,9 +58,9 @@ class Diff(msgspec.Struct):
 def diff(
     service: Service, release: Name = "", *, sample: Sample = 100, key: Keys = None, as_json: AsJson = False
 ) -> None:
-    """Compare the answers of the live release with a staged release's, for a sample of keys, through the gateway.
+    """Compare the answers of the live release with a staged release's, for a sample of keys.
 
-    Exit status 1: a difference. The gateway's key needs the scope admin.
+    The gateway's key needs the scope admin.
     """
     of, record = recorded(service)
     name = release or next_release(record)

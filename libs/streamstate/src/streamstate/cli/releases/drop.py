@@ -45,8 +45,8 @@ def drop(
 ) -> None:
     """Delete a release that does not answer: its keys and its consumer group. Nothing undoes it.
 
-    Waits until it has published its last outputs. Refuses the live release, and running streams, except streams that
-    the supervisor of STREAMSTATE_RELEASES ends. After an interruption, run the command again.
+    Waits for its last outputs. Refuses the live release, and running streams, except streams that the supervisor of
+    STREAMSTATE_RELEASES ends.
     """
     of, record = recorded(service)
     name = release or next_release(record)

@@ -29,13 +29,13 @@ PAUSE_S = 1.0
 STARTING_S = 120
 """Seconds in which the stream of a staged release must join its consumer group."""
 
-Timeout = Annotated[float, typer.Option(min=0, help="Seconds until it gives up; 0: never.")]
+Timeout = Annotated[float, typer.Option(min=0, help="Seconds; 0: for ever.")]
 
 
 def releases(service: Service, *, as_json: AsJson = False) -> None:
     """Show the releases of a service: the live release, the publisher, and progress.
 
-    `owes` is the number of offsets that a release will still publish: its streams must run until then.
+    `owes`: offsets that a release will still publish. Its streams must run until then.
     """
     of, record = present(service)
     known = record or first(of.app.release_of)

@@ -68,9 +68,7 @@ def promote(
 ) -> None:
     """Let a ready release answer and publish instead of the live release, which goes on folding.
 
-    The release publishes the outputs of records behind a cut of offsets, a little ahead of the topics; the release
-    before publishes up to the cut, so no record is published twice or not at all. After an interruption, run the
-    command again. `streamstate back` undoes it.
+    The live release publishes up to a cut of offsets, the ready release behind it. `streamstate back` undoes it.
     """
     of, record = recorded(service)
     name = release or next_release(record)
@@ -89,10 +87,7 @@ def promote(
 def back(
     service: Service, *, without_gateway: WithoutGateway = False, dry_run: DryRun = False, as_json: AsJson = False
 ) -> None:
-    """Let the release before answer and publish again; the state of both is up to date.
-
-    `streamstate promote` undoes it.
-    """
+    """Let the release before answer and publish again. `streamstate promote` undoes it."""
     of, record = recorded(service)
     name = previous_release(record)
     if not without_gateway:

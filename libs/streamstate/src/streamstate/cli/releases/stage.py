@@ -25,8 +25,8 @@ from streamstate_client import Client, GatewayError
 
 MB = 2**20
 
-NewName = Annotated[str, typer.Option("--name", help="Name of the release; default: the first one and a number.")]
-Set = Annotated[list[str] | None, typer.Option("--set", help="Setting of the release: NAME=VALUE, without prefix.")]
+NewName = Annotated[str, typer.Option("--name", help="Default: the first name and a number.")]
+Set = Annotated[list[str] | None, typer.Option("--set", help="NAME=VALUE of a setting, without prefix.")]
 
 
 class Staged(msgspec.Struct):
@@ -57,8 +57,8 @@ def stage(
 ) -> None:
     """Put a release beside the live release: it builds a state of its own, and publishes nothing.
 
-    With STREAMSTATE_RELEASES, the release is started by the supervisor of this file, such as `make demo`; otherwise the
-    command prints how to start it. `streamstate drop` undoes it.
+    The supervisor of STREAMSTATE_RELEASES, such as `make demo`, starts the release; otherwise the command prints
+    how to start it. `streamstate drop` undoes it.
     """
     of = deployment(service)
     settings = _settings(set_ or ())

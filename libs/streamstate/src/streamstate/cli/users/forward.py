@@ -16,13 +16,13 @@ PAUSE_S = 1.0
 _PORT = 8080
 """The port of every API and the gateway in their pods."""
 
-Instance = Annotated[int | None, typer.Argument(min=0, help="Number; default: any ready instance.")]
+Instance = Annotated[int | None, typer.Argument(min=0, help="Number; default: any.")]
 Port = Annotated[int, typer.Option(min=1, max=65535, help="Local port.")]
 Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Default: the context's.")]
 
 
 def forward(service: Service, instance: Instance = None, *, port: Port = _PORT, namespace: Namespace = "") -> None:
-    """Forward a local port to a service or an instance by kubectl, also after a restart of the pod, until Ctrl-C."""
+    """Forward a local port to a service or instance by kubectl, also after a restart of the pod, until Ctrl-C."""
     target = f"service/{service}" if instance is None else f"pod/{service}-{instance}"
     where = ["--namespace", namespace] if namespace else []
     argv = ["kubectl", "port-forward", *where, target, f"{port}:{_PORT}"]

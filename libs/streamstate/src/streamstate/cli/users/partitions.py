@@ -39,10 +39,7 @@ def route(service: Service, key: Key, *, as_json: AsJson = False) -> None:
 
 
 def lag(services: Services = None, *, as_json: AsJson = False) -> None:
-    """Show the lag, in records, and the owner of each partition.
-
-    Exit status 1: a partition is not ready.
-    """
+    """Show lag, in records, and owner of each partition."""
     asked = gateway()
     names = services or [of["name"] for of in asked.get(SYSTEM)["services"]]
     answer = [
@@ -57,7 +54,7 @@ def lag(services: Services = None, *, as_json: AsJson = False) -> None:
 
 
 def top(*, as_json: AsJson = False) -> None:
-    """Show reads per second, lag, freshness, dead letters and instances of services until Ctrl-C; with --json, once."""
+    """Show reads, lag, freshness, dead letters and instances until Ctrl-C; with --json, once."""
     asked = gateway()
     if as_json:
         output.document(asked.get(SYSTEM))

@@ -21,7 +21,7 @@ Explain = Annotated[bool, typer.Option("--explain", help="Add the reasons of rec
 
 
 def get(user: User, *, part: Parts = None, explain: Explain = False, as_json: AsJson = False) -> None:
-    """Show the profile of a user, as tables with bars."""
+    """Show the profile of a user."""
     answer = gateway().get(user_path(user, part or (), explain=explain))
     output.show(answer, rendered(answer), as_json=as_json)
 

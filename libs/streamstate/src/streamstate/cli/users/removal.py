@@ -27,8 +27,7 @@ def export(user: User) -> None:
 def erase(user: User, *, wait: Seconds = 60, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete a user in all services, and show the progress.
 
-    A running deletion is awaited, not requested again: a new request would delete newer records too. Exit status 1: the
-    deletion still runs after --wait.
+    A running deletion is awaited, not requested again. Exit status 1: it still runs after --wait.
     """
     asked, unread = gateway(), ""
     agree([], f"Delete all data of the user {user}?", yes=yes)

@@ -25,8 +25,8 @@ _VALUES = ("count", "total", "least", "most", "distinct", "sessions")
 class RuleWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A rule as written.
 
-    when: comparisons of one measure, as of `where`. over: the window of the measure, or `ever`; by default its only
-        window. cooldown: how long after a record of a key the rule sends no other, such as `1h`.
+    when: comparisons of one measure, as of `where`. over: a window of the measure, or `ever`; by default the only one.
+        cooldown: how long after a record of a key the rule sends no other, such as `1h`.
     """
 
     when: dict[str, Any]

@@ -31,26 +31,26 @@ Source = Callable[[], Awaitable[Iterable[Metric]]]
 
 
 REQUESTS = Definition("streamstate_requests_total", ("service", "route", "status"), "answered requests")
-SECONDS = Definition("streamstate_request_seconds", ("service", "route"), "duration of requests, a histogram")
+SECONDS = Definition("streamstate_request_seconds", ("service", "route"), "duration of requests")
 FORWARDED = Definition(
     "streamstate_forwarded_requests_total",
     ("service",),
-    "requests passed on to the key's owner; a steady rise means a caller without an owner map",
+    "requests passed on to the key's owner; steady for a caller without an owner map",
 )
 STOOD_IN = Definition(
     "streamstate_stood_in_requests_total",
     ("service",),
-    "requests answered for a missing or slow owner; a steady rise means an ill instance",
+    "requests answered for a missing or slow owner; steady for an ill instance",
 )
 REFUSED = Definition(
     "streamstate_refused_requests_total",
     ("service", "problem"),
-    "requests refused unread: overloaded (beyond REQUESTS_IN_FLIGHT; add instances), malformed or too large",
+    "requests refused unread: overloaded (add instances), malformed or too large",
 )
 UNREADABLE = Definition(
     "streamstate_unreadable_files_total",
     ("service", "file"),
-    "looks at an unusable file of keys or tokens, each second; the previous content stays in use, correct the file",
+    "looks, each second, at an unusable file of keys or tokens; the previous content stays in use",
 )
 OPEN_STREAMS = Definition(
     "streamstate_open_streams",

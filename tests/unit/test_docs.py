@@ -14,6 +14,7 @@ from typer.main import get_group
 from devkit import command_reference, data_model, profile_reference, reference, rights, site
 from streamstate.cli.main import app
 from streamstate.settings import PREFIX
+from tests.findings import faults
 
 PAGES = site.pages()
 MOST_WORDS = 900
@@ -47,14 +48,12 @@ def broken(page: Path) -> Iterator[str]:
             yield f"{path}{anchor}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=str)
-def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
-    assert list(broken(page)) == []
+def test_every_link_leads_to_a_file_and_a_heading() -> None:
+    assert faults(PAGES, lambda page: [*broken(page)]) == {}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=str)
-def test_every_target_of_make_exists(page: Path) -> None:
-    assert set(re.findall(r"\bmake ([a-z][a-z-]*)\b", code(page))) - TARGETS == set()
+def test_every_target_of_make_exists() -> None:
+    assert faults(PAGES, lambda page: {*re.findall(r"\bmake ([a-z][a-z-]*)\b", code(page))} - TARGETS) == {}
 
 
 def unknown(typed: str) -> Iterator[str]:
@@ -73,10 +72,11 @@ def unknown(typed: str) -> Iterator[str]:
             yield word
 
 
-@pytest.mark.parametrize("page", PAGES, ids=str)
-def test_every_command_and_option_exists(page: Path) -> None:
-    typed = COMMAND.findall(code(page))
-    assert {word: line for line in typed for word in unknown(line.replace("'", ""))} == {}
+def test_every_command_and_option_exists() -> None:
+    def mistyped(page: Path) -> list[str]:
+        return [line for line in COMMAND.findall(code(page)) if any(unknown(line.replace("'", "")))]
+
+    assert faults(PAGES, mistyped) == {}
 
 
 def test_every_command_that_a_message_names_exists() -> None:
@@ -85,15 +85,13 @@ def test_every_command_that_a_message_names_exists() -> None:
     assert asked
 
 
-@pytest.mark.parametrize("page", PAGES, ids=str)
-def test_every_variable_exists(page: Path) -> None:
+def test_every_variable_exists() -> None:
     known = {f"{PREFIX}{field.upper()}" for kind in reference.SETTINGS for field in kind.model_fields}
-    assert set(re.findall(rf"\b{PREFIX}[A-Z_]*[A-Z]\b", page.read_text())) - known == set()
+    assert faults(PAGES, lambda page: {*re.findall(rf"\b{PREFIX}[A-Z_]*[A-Z]\b", page.read_text())} - known) == {}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=str)
-def test_every_value_of_a_chart_exists(page: Path) -> None:
-    for chart, arguments in HELM.findall(code(page)):
+def test_every_value_of_a_chart_exists() -> None:
+    for chart, arguments in HELM.findall("\n".join(map(code, PAGES))):
         values = yaml.safe_load(Path("charts", chart, "values.yaml").read_text())
         for path in re.findall(r"--set '?([A-Za-z.-]+)=", arguments):
             place = values

@@ -88,11 +88,14 @@ def build(settings: GatewaySettings, addresses: Mapping[str, Sequence[str]], acc
     watch, system = Watch(owners, router, users, settings.watch_ms / 1000, longest_s), System(owners, client)
     _add_streams(routes, owners, Streams(settings.streams, settings.heartbeat_s), watch, system)
     if settings.access == "off":
-        log.warning("access is off: everybody is answered")
-        return Asgi(routes, settings, telemetry, [owners.start], [owners.stop, client.close], Guard())
+        return Asgi(routes, settings, telemetry, [_warn, owners.start], [owners.stop, client.close], Guard())
     guarding = Access.from_settings(access, settings.streams, telemetry.unreadable)
     starting, ending = [owners.start, guarding.start], [owners.stop, client.close, guarding.stop]
     return Asgi(routes, settings, telemetry, starting, ending, guarding)
+
+
+async def _warn() -> None:
+    log.warning("access is off: everybody is answered")
 
 
 def _add_routes(routes: Routes, owners: Owners, users: Users) -> None:

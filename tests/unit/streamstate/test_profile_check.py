@@ -193,7 +193,23 @@ def test_the_file_alone_needs_no_package_of_services(check: Any) -> None:
     assert "the package absent_services is not installed here; run the command" in result.stderr
 
 
-def test_a_path_of_another_service_is_a_fault(check: Any) -> None:
-    result = check(PLAYS.replace("KEY", "long").replace("/plays", "/metrics"), "--no-kafka")
+@pytest.mark.parametrize(
+    ("path", "reason", "free"),
+    [
+        ("/v1/users/<key>/metrics", "the service metrics answers at /v1/users/<key>/metrics", "/v1/users/<key>/plays"),
+        ("/v1/users/<key>/recommendations", "the service recommendations answers at", "/v1/users/<key>/plays"),
+        ("/v1/users/<key>", "the service gateway answers at /v1/users/<key>", "/v1/users/<key>/plays"),
+        ("/v1/users/<key>/stream", "the service gateway answers at", "/v1/users/<key>/plays"),
+        ("/v1/system", "the service gateway answers at /v1/system", "/v1/plays-profile"),
+        ("/v1/route/<key>/plays", "the service gateway answers at", "/v1/plays-profile/<key>/measures"),
+        ("/healthz", "the gateway answers no path but below /v1/", "/v1/healthz"),
+        ("/metrics/<key>", "the gateway answers no path but below /v1/", "/v1/metrics/<key>"),
+    ],
+)
+def test_a_path_of_the_gateway_or_another_service_is_a_fault(check: Any, path: str, reason: str, free: str) -> None:
+    result = check(PLAYS.replace("KEY", "long").replace("/v1/users/<key>/plays", path), "--no-kafka")
     assert result.exit_code == 3, result.output
-    assert "habits.yaml:5: the service metrics answers at /v1/users/<key>/metrics; write another path" in result.stderr
+    assert f"habits.yaml:5: {reason}" in result.stderr
+    assert result.stderr.endswith(f"; write another path, such as {free}\n")
+    assert len(result.stderr.splitlines()) == 1
+    assert check(PLAYS.replace("KEY", "long").replace("/v1/users/<key>/plays", free), "--no-kafka").exit_code == 0

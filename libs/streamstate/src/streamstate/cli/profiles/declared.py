@@ -1,18 +1,21 @@
 """The profile of a file, over the topic of this environment."""
 
+import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from streamstate import bootstrap
 from streamstate.app import App, Source
-from streamstate.cli.services import configured
+from streamstate.cli.services import configured, environment, imported
+from streamstate.deployment import logs
 from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.reading import read_to_end
@@ -24,6 +27,9 @@ from streamstate.profile.measure import BadDeclaration
 from streamstate.settings import CommandSettings, StreamSettings, load
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="YAML file of a profile.", show_default=False)]
+
+_ROOT = "/v1/"
+"""The beginning of the paths at which the gateway asks services."""
 
 Offsets = Mapping[int, int]
 """An offset of each partition."""
@@ -45,12 +51,16 @@ class Declared:
         return cls(read(path), load(CommandSettings) if alone else configured())
 
     def require_free_paths(self, path: Path) -> None:
-        """Raise `Misconfigured` for a path of another service of the package. path: the file of the profile."""
-        taken = dict(_paths(self.settings.package, self.app.name))
-        for view in self.app.views:
-            if service := taken.get(view.path):
-                reason = f"the service {service} answers at {view.path}; write another path"
-                raise located(BadDeclaration(reason, "path"), path, path.read_text())
+        """Raise `Misconfigured`, with a free path, for a path of the gateway or of another service of the package.
+
+        path: the file of the profile.
+        """
+        taken = [*_taken(self.settings.package, self.app.name)]
+        if reason := _clash(self.declaration, taken):
+            named = (msgspec.structs.replace(self.declaration, path=other) for other in _others(self.declaration))
+            free = next(each.path for each in named if not _clash(each, taken))
+            reason = f"{reason}; write another path, such as {free}"
+            raise located(BadDeclaration(reason, "path"), path, path.read_text())
 
     @cached_property
     def app(self) -> App:
@@ -89,16 +99,48 @@ class Declared:
             yield message.partition() or 0, raw_record(message, header_ids=self.source.header_ids)
 
 
-def _paths(package: str, besides: str) -> Iterator[tuple[str, str]]:
-    """The paths of the services of `package`, with the service, besides declared profiles and the app `besides`.
+Taken = tuple[re.Pattern[str], str]
+"""The paths that a service answers, and its name."""
+
+
+def _taken(package: str, besides: str) -> Iterator[Taken]:
+    """The paths of the services of `package`, with the gateway, besides declared profiles and the app `besides`.
 
     Services that cannot be loaded here have none.
     """
-    paths: Mapping[str, str] = {}
-    with suppress(ImportError):
-        paths = bootstrap.service_paths(package, "model")
-    for service, path in paths.items():
+    for service, path in _modules(package, "model"):
         with suppress(ImportError, Misconfigured):
             app: App = bootstrap.declared(path, "app")
             if app.service != SERVICE and app.name != besides:
-                yield from ((view.path, service) for view in app.views)
+                yield from ((re.compile(view.path.replace("<key>", "[^/]+")), service) for view in app.views)
+    # The server of the gateway, and of a service with routes of its own; no server connects before a request.
+    with environment({"ACCESS": "off"}):
+        for service, path in _modules(package, "api"):
+            with suppress(ImportError, Misconfigured):
+                routes = imported(path).create().flask.table.values()
+                yield from ((route.pattern, service) for route in routes if "<path:" not in route.path)
+    logs.configure("stderr")
+
+
+def _modules(package: str, name: str) -> Iterator[tuple[str, str]]:
+    with suppress(ImportError):
+        yield from bootstrap.service_paths(package, name).items()
+
+
+def _clash(declared: Declaration, taken: Sequence[Taken]) -> str:
+    """The reason why the gateway does not answer by the profile at one of its paths; empty where it does."""
+    for path in (view.path for view in profile_app(declared).views):
+        if not path.startswith(_ROOT):
+            return f"the gateway answers no path but below {_ROOT}"
+        if service := next((name for pattern, name in taken if pattern.fullmatch(path.replace("<key>", "1"))), ""):
+            return f"the service {service} answers at {path}"
+    return ""
+
+
+def _others(declared: Declaration) -> Iterator[str]:
+    """Other paths for a profile; the last one is free."""
+    around, _, last = declared.path.rpartition("/")
+    if not declared.path.startswith(_ROOT):
+        yield f"/v1{declared.path}"
+    yield f"{declared.path if last == '<key>' else around}/{declared.name}"
+    yield f"{_ROOT}{declared.name}-profile{'' if declared.everywhere else '/<key>/measures'}"

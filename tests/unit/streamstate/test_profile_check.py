@@ -171,6 +171,33 @@ def test_a_key_type_that_refuses_all_is_a_fault_with_the_readable_types(
     assert step in result.stdout
 
 
+@pytest.mark.parametrize(
+    ("declared", "keys", "said"),
+    [
+        ("text", [LONG.encode(1), LONG.encode(100)], "look like long, not text: declare key: long"),
+        ("text", [LONG.encode(1), LONG.encode(2), LONG.encode(200)], "look like long, not text: declare key: long"),
+        ("text", [b"\0\0\0\7"], "look like int, not text: declare key: int"),
+        ("long", [b"user-001", b"user-002"], "look like text, not long: declare key: text"),
+        ("long", [b"12345678"], "look like digits and text, not long: declare key: digits or key: text"),
+        ("int", [b"anna"], "look like text, not int: declare key: text"),
+        ("text", [b"anna\n", b"anna"], ""),
+        ("long", [LONG.encode(1), b"user-001"], ""),
+        ("bytes", [LONG.encode(1)], ""),
+    ],
+)
+def test_numbers_read_as_text_and_texts_read_as_numbers_are_a_fault_with_the_line(
+    check: Any, topic: Any, declared: str, keys: Sequence[bytes], said: str
+) -> None:
+    play = {"artistId": "a", "device": "tv", "paid": {"price": 1}}
+    topic(*[events(play, key=key) for key in keys])
+    result = check(PLAYS.replace("KEY", declared))
+    assert result.exit_code == (1 if said else 0), result.output
+    answer = json.loads(check(PLAYS.replace("KEY", declared), "--json").stdout)
+    assert answer["dry_run"]["keys"].endswith(said)
+    assert len(answer["faults"]) == bool(said)
+    assert all(f"habits.yaml:4: the sampled keys {said}" in fault for fault in answer["faults"])
+
+
 def test_a_field_in_no_event_is_a_fault_and_a_minority_of_refused_records_is_none(check: Any, topic: Any) -> None:
     good = {"artistId": "a", "device": "tv", "paid": {"price": 1}}
     topic(events(good, good, {**good, "artistId": 1}))

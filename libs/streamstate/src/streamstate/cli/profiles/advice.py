@@ -123,7 +123,27 @@ def of_keys(declared: Declaration, source: Source[Any, Any], keys: Iterable[byte
     names = [codec.name for codec in _KEYS if all(_looks_like(codec, key) for key in found)]
     if not names:
         return "no type but bytes reads all sampled keys: correct the producer, or declare key: bytes"
-    return f"the sampled keys are readable as {' and '.join(names)}: declare key: {' or key: '.join(names)}"
+    return f"the sampled keys are readable as {' and '.join(names)}: {_declare(names)}"
+
+
+def of_mistaken_keys(declared: Declaration, source: Source[Any, Any], keys: Iterable[bytes | None]) -> str:
+    """The next step for numbers that are read as text, or texts as numbers; empty where the declared type is right."""
+    own = CODECS[declared.key]
+    found = {key for key in keys if has_type(own, key)}
+    if source.key is not own or not found:
+        return ""
+    if own in (LONG, INT):
+        mistaken = all(_looks_like(TEXT, key) for key in found)
+    else:
+        mistaken = not any(_looks_like(own, key) for key in found)
+    names = [codec.name for codec in _KEYS if codec is not own and all(_looks_like(codec, key) for key in found)]
+    if not (mistaken and names):
+        return ""
+    return f"the sampled keys look like {' and '.join(names)}, not {own.name}: {_declare(names)}"
+
+
+def _declare(names: Sequence[str]) -> str:
+    return f"declare key: {' or key: '.join(names)}"
 
 
 def _looks_like(codec: KeyCodec[Any], key: bytes | None) -> bool:

@@ -16,7 +16,8 @@ from streamstate.cli.output import AsJson, Exit
 from streamstate.cli.profiles.declared import Declared, File, Offsets
 from streamstate.cli.profiles.dry_run import DryRun, FieldReport, dry_run
 from streamstate.processing.decode import RawRecord
-from streamstate.profile.measure import EVER, MeasureWords
+from streamstate.profile.file import located
+from streamstate.profile.measure import EVER, BadDeclaration, MeasureWords
 
 _AWAY = {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._RESOLVE}
 
@@ -45,8 +46,8 @@ def check(
 ) -> None:
     """Check the file of a profile, and count the last records of its topic.
 
-    Exit status 1: most of the records would be refused, or a field is in no event. Exit status 3: a fault of the
-    file.
+    Exit status 1: most of the records would be refused, a field is in no event, or the keys look like another type.
+    Exit status 3: a fault of the file.
     """
     of = Declared.of(file, alone=no_kafka)
     of.require_free_paths(file)
@@ -61,6 +62,8 @@ def check(
             skipped = f"no Kafka at {of.settings.kafka}: correct STREAMSTATE_KAFKA, or give --no-kafka"
     measures = {name: _text(words) for name, words in declared.measures.items()}
     faults = counted.faults if counted else []
+    if counted and counted.keys:
+        faults.insert(0, str(located(BadDeclaration(counted.keys, "key"), file, file.read_text())))
     answer = Checked(of.app.name, source.topic, declared.path, measures, counted, skipped, faults)
     output.show(answer, *_overview(answer), as_json=as_json)
     if faults:

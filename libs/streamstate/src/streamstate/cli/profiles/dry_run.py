@@ -36,6 +36,7 @@ class DryRun(msgspec.Struct):
     """The number of read records, of refused records by reason, and of counted events by measure.
 
     others: the number of records left out by the profile's `where`. steps: the next steps by the reason of refusals.
+        keys: the next step for keys that look like another type; empty where the declared type is right.
     """
 
     records: int
@@ -44,6 +45,7 @@ class DryRun(msgspec.Struct):
     measures: dict[str, int]
     fields: dict[str, FieldReport]
     steps: dict[str, str]
+    keys: str = ""
 
     @property
     def faults(self) -> list[str]:
@@ -94,7 +96,8 @@ def dry_run(
         else advice.of_keys(declared, source, keys)
         for reason, letter in of_reasons.items()
     }
-    return DryRun(len(entries), others, dict(refused.most_common()), measures, fields, steps)
+    mistaken = advice.of_mistaken_keys(declared, source, keys)
+    return DryRun(len(entries), others, dict(refused.most_common()), measures, fields, steps, mistaken)
 
 
 def _field(declared: Declaration, name: str, events: int, seen: advice.Members, judged: bool) -> FieldReport:

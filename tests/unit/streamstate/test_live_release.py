@@ -9,6 +9,8 @@ import yaml
 from typer.testing import CliRunner
 
 from services.profile.settings import HABITS
+from streamstate.cli.history import replay as replaying
+from streamstate.cli.history import training
 from streamstate.cli.history import unload as unloading
 from streamstate.cli.main import app
 from streamstate.cli.releases import live
@@ -29,6 +31,7 @@ def promoted(record: Releases, release: str) -> Releases:
 
 
 BOTH = promoted(staged(first("habits"), NEXT), NEXT)
+LEFT = dropped(BOTH, "habits")
 
 
 @pytest.fixture
@@ -76,14 +79,14 @@ def test_without_a_promotion_and_for_a_named_release_nothing_is_followed(monkeyp
     of = profile()
     assert followed(of) is of
     with pytest.raises(Misconfigured, match=f"habits is no release of habits: {NEXT} is live") as refused:
-        followed(profile(dropped(BOTH, "habits")))
+        followed(profile(LEFT))
     assert f"set STREAMSTATE_NAME={NEXT} STREAMSTATE_RELEASE_OF=habits" in str(refused.value)
 
 
-def _with_state(monkeypatch: pytest.MonkeyPatch, folds: dict[str, str]) -> Deployment:
+def _with_state(monkeypatch: pytest.MonkeyPatch, folds: dict[str, str], record: Releases | None = LEFT) -> Deployment:
     """The state of the live release was made by `folds`."""
-    of = profile(dropped(BOTH, "habits"))
-    of.__dict__["topics"] = SimpleNamespace(widest=lambda _topics: 1)
+    of = profile(record)
+    monkeypatch.setattr(Deployment, "topics", SimpleNamespace(widest=lambda _topics: 1))
     snapshot = Snapshot(None, 0, {}, {}, {}, {}, {}, (), folds=folds)
     monkeypatch.setattr(live, "whole", lambda _store, partitions: (dict.fromkeys(partitions, snapshot), {}))
     return of
@@ -136,3 +139,56 @@ def test_a_job_of_a_release_that_is_not_live_writes_no_file(
         assert result.exit_code == status
         assert ("habits is not live: the answers are those of habits-2" in result.stdout) == (status == 0)
     assert read == [NEXT]
+
+
+@pytest.fixture
+def answered(monkeypatch: pytest.MonkeyPatch) -> list[Deployment]:
+    """The deployments whose answers `replay` prints."""
+    found: list[Deployment] = []
+
+    def answers(of: Deployment, *_: object) -> list[object]:
+        found.append(of)
+        return []
+
+    monkeypatch.setattr(replaying, "_answers", answers)
+    return found
+
+
+REPLAY = ["replay", "profile", "habits", "1", "--at", "2026-01-01"]
+
+
+def test_replay_folds_with_the_settings_of_the_live_release(
+    changed: Path, releases: Path, answered: list[Deployment], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = {"NAME": NEXT, "RELEASE_OF": "habits", "PROFILE": str(changed)}
+    file.write(releases, {"habits": {NEXT: file.ByHand("127.0.0.1:1", "services.profile", own)}})
+    monkeypatch.setattr(replaying, "deployment", lambda _service: profile())
+    monkeypatch.setattr(live, "_require_own_state", lambda _of, _advice: None)
+    result = CliRunner().invoke(app, REPLAY)
+    assert result.exit_code == 0, result.output
+    [of] = answered
+    assert of.app.declarations == followed(profile()).app.declarations != profile().app.declarations
+    [view] = (view for view in of.app.views if view.name == "habits")
+    assert training.task(of, view, {}, "to").variables["STREAMSTATE_PROFILE"] == str(changed)
+
+
+@pytest.mark.parametrize("record", [None, first("habits")])
+def test_replay_refuses_settings_that_are_not_of_the_state_and_names_the_difference(
+    record: Releases | None, changed: Path, answered: list[Deployment], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made_by = dict(profile().app.declarations)
+    monkeypatch.setattr(replaying, "deployment", lambda _service: _with_state(monkeypatch, made_by, record))
+    assert CliRunner().invoke(app, REPLAY).exit_code == 0
+    monkeypatch.setenv("STREAMSTATE_PROFILE", str(changed))
+    result = CliRunner().invoke(app, REPLAY)
+    assert result.exit_code == 3, result.output
+    assert 'measures.plays.count: "all", now absent' in result.stderr
+    assert result.stderr.endswith("): set the variables of its deployment\n")
+    assert len(answered) == 1
+
+
+def test_replay_without_redis_folds_with_its_own_settings_and_says_so(answered: list[Deployment]) -> None:
+    result = CliRunner().invoke(app, REPLAY, env={"STREAMSTATE_REDIS": "redis://127.0.0.1:1"})
+    assert result.exit_code == 0, result.output
+    assert "no live release is known, for Redis cannot be read: " in result.stderr
+    assert [of.app.name for of in answered] == ["habits"]

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
+import redis
 import typer
 
 from streamstate.answers.logs import Logs
 from streamstate.cli import output
 from streamstate.cli.output import AsJson
+from streamstate.cli.releases.live import as_stored
 from streamstate.cli.services import Deployment, Service, deployment, imported
 from streamstate.errors import Declined
 from streamstate.state.store import EACH, TopicPartition, offsets_of, offsets_text
@@ -57,14 +59,15 @@ def replay(
 ) -> None:
     """Print the API's answers as of an earlier time, a line for each key, null for an unknown key.
 
-    Records of archive and Kafka are folded into memory. Users deleted by now are unknown. With --rows, a Spark
+    Records of archive and Kafka are folded into memory, with the settings of the live release, unless
+    STREAMSTATE_NAME and STREAMSTATE_RELEASE_OF name another. Users deleted by now are unknown. With --rows, a Spark
     batch at STREAMSTATE_MASTER writes a Parquet file for each partition: rows of key, time, and the answer's
     members.
     """
     if bool(at) + bool(position) + (rows is not None) != 1 or (rows is None) != (not to):
         msg = "give one of --at, --position, and --rows with --to"
         raise typer.BadParameter(msg)
-    of = deployment(service)
+    of = _deployed(service)
     asked = named_view(of, view)
     given = {name: value for name, _, value in (each.partition("=") for each in query or ())}
     _require_known(asked, given)
@@ -78,6 +81,16 @@ def replay(
         output.document(answers)
     else:
         sys.stdout.writelines(f"{bytes(each.answer).decode()}\n" for each in answers)
+
+
+def _deployed(service: str) -> Deployment:
+    """The live release of the service; by the settings of the command alone where Redis cannot be read."""
+    of = deployment(service)
+    try:
+        return as_stored(of)
+    except (redis.ConnectionError, redis.TimeoutError) as error:
+        typer.echo(f"streamstate: no live release is known, for Redis cannot be read: {error}", err=True)
+        return of
 
 
 def named_view(of: Deployment, name: str) -> View[Any]:

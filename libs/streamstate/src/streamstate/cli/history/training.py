@@ -13,7 +13,7 @@ from streamstate.answers.rows import by_partition, read
 from streamstate.answers.training import TrainingTask, train, variables
 from streamstate.archive.files import require_empty
 from streamstate.cli import output
-from streamstate.cli.services import Deployment
+from streamstate.cli.services import Deployment, environment
 from streamstate.settings import StreamSettings, load
 from streamstate.spark.process import batch_session
 from streamstate.view import View
@@ -38,8 +38,14 @@ def write(of: Deployment, view: View[Any], given: Mapping[str, str], rows: Path,
     parts = [*by_partition(asked, view.key, logs.counts[view.topic or ""])]
     for warning in logs.warnings([partition for partition, _ in parts]):
         typer.echo(f"streamstate: {warning}", err=True)
-    task = TrainingTask(of.package, view.name, of.settings, given, folder, variables(), sys.path)
+    work = task(of, view, given, folder)
     with output.progress() as bars, batch_session(load(StreamSettings)) as spark:
         bar = bars.add_task("partitions", total=len(parts))
-        written = train(spark, task, parts, lambda done: bars.update(bar, completed=done))
+        written = train(spark, work, parts, lambda done: bars.update(bar, completed=done))
     return TrainingSet(folder, written, len(parts))
+
+
+def task(of: Deployment, view: View[Any], given: Mapping[str, str], folder: str) -> TrainingTask:
+    """The work of the partitions, in the environment of the deployment."""
+    with environment(of.own):
+        return TrainingTask(of.package, view.name, of.settings, given, folder, variables(), sys.path)

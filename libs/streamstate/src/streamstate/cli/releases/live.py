@@ -26,6 +26,13 @@ def followed(of: Deployment) -> Deployment:
     return _written(of, record.live) or _alike(of, record.live)
 
 
+def as_stored(of: Deployment) -> Deployment:
+    """The deployment of `followed`. Raises `Misconfigured` also where its settings are not those of its state."""
+    release = followed(of)
+    _require_own_state(release, "set the variables of its deployment")
+    return release
+
+
 def live_name(of: Deployment) -> str:
     """The name of the live release of the service."""
     record = of.pointer.read()
@@ -46,14 +53,20 @@ def _written(of: Deployment, live: str) -> Deployment | None:
 def _alike(of: Deployment, live: str) -> Deployment:
     """The release `live` by the settings of `of`, which must be those of its state."""
     release = replace(of.release(live), own={"NAME": live, "RELEASE_OF": of.app.release_of})
-    snapshots, _ = whole(release.store, range(of.topics.widest(of.app.topics)))
+    advice = f"{_named(of, live)} and its other settings, or {PREFIX}RELEASES to the file of releases"
+    _require_own_state(release, advice)
+    return release
+
+
+def _require_own_state(of: Deployment, advice: str) -> None:
+    """Raise `Misconfigured`, with `advice`, where other folds or settings made the state."""
+    snapshots, _ = whole(of.store, range(of.topics.widest(of.app.topics)))
     try:
-        require_same_folds(release.app, release.app.topics, snapshots.values())
+        require_same_folds(of.app, of.app.topics, snapshots.values())
     except Misconfigured as error:
         reason = str(error).partition(";")[0]
-        msg = f"{reason}: {_named(of, live)} and its other settings, or {PREFIX}RELEASES to the file of releases"
+        msg = f"{reason}: {advice}"
         raise Misconfigured(msg) from error
-    return release
 
 
 def _named(of: Deployment, live: str) -> str:

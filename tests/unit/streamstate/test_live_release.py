@@ -9,6 +9,7 @@ import yaml
 from typer.testing import CliRunner
 
 from services.profile.settings import HABITS
+from streamstate.cli import status as state
 from streamstate.cli.history import replay as replaying
 from streamstate.cli.history import training
 from streamstate.cli.history import unload as unloading
@@ -192,3 +193,27 @@ def test_replay_without_redis_folds_with_its_own_settings_and_says_so(answered: 
     assert result.exit_code == 0, result.output
     assert "no live release is known, for Redis cannot be read: " in result.stderr
     assert [of.app.name for of in answered] == ["habits"]
+
+
+def test_the_watched_status_follows_a_promotion(changed: Path, releases: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = {"NAME": NEXT, "RELEASE_OF": "habits", "PROFILE": str(changed)}
+    file.write(releases, {"habits": {NEXT: file.ByHand("127.0.0.1:1", "services.profile", own)}})
+    before = staged(first("habits"), NEXT)
+    records = iter([before, BOTH, BOTH, before])
+    looked: list[Deployment] = []
+    now = SimpleNamespace(record=before)
+
+    def pause(_seconds: float) -> None:
+        now.record = next(records, None)
+        if now.record is None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Deployment, "pointer", SimpleNamespace(read=lambda: now.record))
+    monkeypatch.setattr(state, "observe", looked.append)
+    monkeypatch.setattr(state, "_report", lambda of, _seen: of)
+    monkeypatch.setattr(state, "_overview", lambda reports: " ".join(of.app.name for of in reports))
+    monkeypatch.setattr(state, "time", SimpleNamespace(sleep=pause))
+    result = CliRunner().invoke(app, ["status", "profile", "--watch"])
+    assert result.exit_code == 0, result.output
+    assert result.stdout.split() == ["habits", "habits", NEXT, NEXT, "habits"]
+    assert looked[2] is looked[3], "a release that stays live is not connected again"

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from streamstate.cli import output
 from streamstate.cli.output import AsJson, Exit
-from streamstate.cli.releases.live import followed
+from streamstate.cli.releases.live import followed, live_name
 from streamstate.cli.report import DEAD_LETTERS, Seen, ServiceReport, report
 from streamstate.cli.services import Deployment, Services, configured, deployments
 from streamstate.errors import Misconfigured
@@ -44,11 +44,14 @@ def status(services: Services = None, *, watch: Watch = False, as_json: AsJson =
         raise typer.BadParameter(msg)
     watched, reports = _reports(services)
     if watch:
+        named = deployments(configured(), [of.service for of in watched])
         with suppress(KeyboardInterrupt), output.live() as show:
             show(_overview(reports))
             while True:
                 time.sleep(PAUSE_S)
-                show(_overview([_report(of, observe(of)) for of in watched]))
+                seen = [_live(*each) for each in zip(named, watched, strict=True)]
+                watched = [of for of, _ in seen]
+                show(_overview([_report(*each) for each in seen]))
         return
     output.show(reports, _overview(reports), as_json=as_json)
     if not all(of.healthy for of in reports):
@@ -155,10 +158,13 @@ def chosen(services: Sequence[str] | None) -> list[tuple[Deployment, Seen]]:
     return seen if services else [pair for pair in seen if pair[1].deployed] or seen
 
 
-def _live(of: Deployment) -> tuple[Deployment, Seen]:
-    """The live release; `of`, with the reason as a fault, where the release cannot be followed."""
+def _live(of: Deployment, before: Deployment | None = None) -> tuple[Deployment, Seen]:
+    """The live release; `of`, with the reason as a fault, where the release cannot be followed.
+
+    before: the release that was live; while it stays live, its connections stay open.
+    """
     try:
-        live = followed(of)
+        live = before if before and live_name(of) == before.app.name else followed(of)
     except Misconfigured as error:
         seen = observe(of)
         return of, replace(seen, faults=[str(error), *seen.faults])

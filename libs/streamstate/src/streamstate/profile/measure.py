@@ -187,6 +187,11 @@ def duration_ms(text: str, *path: str) -> int:
     return ms
 
 
+def is_window(text: str) -> bool:
+    """Whether `text` is the label of a window, or `ever`."""
+    return text == EVER or _DURATION.fullmatch(text) is not None
+
+
 def require_name(name: str, noun: str, *path: str) -> None:
     """Raise `BadDeclaration` for a name that no measure or rule has."""
     valid = _NAME.fullmatch(name) and name not in _RESERVED

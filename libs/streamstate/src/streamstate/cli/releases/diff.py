@@ -1,6 +1,7 @@
 """`streamstate diff`: the answers of two releases for a sample of keys."""
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -17,6 +18,7 @@ from streamstate.cli.services import Deployment, Service
 from streamstate.errors import BadRecord
 from streamstate.kafka.reading import read_to_end
 from streamstate.processing.decode import raw_record, topics_with_header_ids
+from streamstate.profile.measure import is_window
 from streamstate.releases.record import next_release, require
 from streamstate.view import View
 from streamstate_client import Refused
@@ -39,10 +41,23 @@ class AnswerDifference(msgspec.Struct):
     missing: list[str]
 
 
+class MemberCount(msgspec.Struct):
+    """In how many of the `answers` of a view a member differs, such as `plays.7d`.
+
+    An empty member: the number of keys that a single release knows.
+    """
+
+    view: str
+    member: str
+    differing: int
+    answers: int
+
+
 class Diff(msgspec.Struct):
     """The comparison of the answers of the live release and `release`.
 
-    `breaking` are the differences of the answers' form that break clients, `refused` the lines of `refused_more`.
+    `summary` counts the differences by view and member, most first. `breaking` are the differences of the answers' form
+    that break clients, `refused` the lines of `refused_more`.
     """
 
     service: str
@@ -52,6 +67,7 @@ class Diff(msgspec.Struct):
     equal: int
     breaking: list[str]
     refused: list[str]
+    summary: list[MemberCount]
     differences: list[AnswerDifference]
 
 
@@ -66,14 +82,14 @@ def diff(
     name = release or next_release(record)
     require(record, name)
     form = breaking(name)
-    paths = [path for view in _views(of.app) for path in _paths(of, view, key, sample)]
+    paths = {path: view.name for view in _views(of.app) for path in _paths(of, view, key, sample)}
     found = [(path, difference) for path in paths if (difference := _difference(path, record.live, name))]
     if found:
         time.sleep(AGAIN_S)
     differences = [again for path, _ in found if (again := _difference(path, record.live, name))]
     refused = refused_more(look(of, name), look(of, record.live))
-    equal = len(paths) - len(differences)
-    answer = Diff(of.app.release_of, record.live, name, len(paths), equal, form, refused, differences)
+    equal, summary = len(paths) - len(differences), _summed(paths, differences)
+    answer = Diff(of.app.release_of, record.live, name, len(paths), equal, form, refused, summary, differences)
     output.show(answer, *_overview(answer), as_json=as_json)
     if differences or form:
         raise typer.Exit(Exit.REFUSED)
@@ -133,8 +149,30 @@ def _answer(path: str, release: str) -> Mapping[str, Any] | None:
     return answer
 
 
+def _summed(paths: Mapping[str, str], differences: Sequence[AnswerDifference]) -> list[MemberCount]:
+    """The number of differing answers by view and member; `paths` are of all answers, with the name of the view."""
+    answers, found = Counter(paths.values()), Counter[tuple[str, str]]()
+    for each in differences:
+        places = [place for name, pair in each.members.items() for place in _places(name, *pair)]
+        found.update((paths[each.path], place) for place in places or [""])
+    return [MemberCount(view, member, count, answers[view]) for (view, member), count in found.most_common()]
+
+
+def _places(name: str, one: Any, other: Any) -> Iterator[str]:
+    """The member `name`, or its windows that differ."""
+    if not (isinstance(one, dict) and isinstance(other, dict) and all(map(is_window, {**one, **other}))):
+        yield name
+        return
+    yield from (f"{name}.{window}" for window in {**one, **other} if one.get(window) != other.get(window))
+
+
 def _overview(answer: Diff) -> Iterator[RenderableType]:
-    yield f"{answer.equal} of {answer.answers} answers of {answer.live} and {answer.release} are equal"
+    yield f"{answer.equal:,} of {answer.answers:,} answers of {answer.live} and {answer.release} are equal"
+    several = len({of.view for of in answer.summary}) > 1
+    for of in answer.summary:
+        count = f"{of.differing:,} of {of.answers:,}"
+        said = f"{of.member}: {count} differ" if of.member else f"{count} are unknown to one of the releases"
+        yield f"  {f'{of.view} ' * several}{said}"
     for each in answer.differences[:SHOWN]:
         if each.missing:
             yield f"  {each.path}: unknown to {each.missing[0]}"

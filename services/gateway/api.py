@@ -13,11 +13,13 @@ import structlog
 from services.gateway import documents, needs
 from services.gateway.access import Access
 from services.gateway.beside import ReleaseFile
+from services.gateway.crossings import CROSSING, EXAMPLE, Crossings, rule_path
 from services.gateway.directory import not_found, service_of
 from services.gateway.erasure import EXAMPLE_DELETION, EXAMPLE_EXPORT, EXPORTED, PATH, ErasureRoutes
 from services.gateway.names import NameCache
 from services.gateway.needs import NAME, ReadRoutes
 from services.gateway.owners import Owners
+from services.gateway.polled import PolledAnswers
 from services.gateway.route import EXAMPLE_ROUTE, route, unknown_service
 from services.gateway.router import Router
 from services.gateway.search import Found, Search, search
@@ -28,14 +30,16 @@ from services.gateway.users import Users
 from services.gateway.watch import Watch
 from streamstate import bootstrap
 from streamstate.keys import LONG, TEXT
+from streamstate.profile.rules.crossings import RULES, Crossing
 from streamstate.settings import GatewaySettings, load
 from streamstate.view import ADMIN, EXPLORE, READ
 from streamstate.web.access.certificates import to_instances
 from streamstate.web.client.instances import Instances
 from streamstate.web.http import parameters
-from streamstate.web.http.events import EventStream, ServerSentEvent, Streams, too_many_streams
-from streamstate.web.http.problems import not_ready
+from streamstate.web.http.events import LAST_EVENT_ID, EventStream, ServerSentEvent, Streams, too_many_streams
+from streamstate.web.http.problems import Problem, not_ready
 from streamstate.web.http.request import JSON, Request, Response, json
+from streamstate.web.partition_map import OVER_ALL_COST
 from streamstate.web.server.asgi import Asgi
 from streamstate.web.server.cors import Cors
 from streamstate.web.server.guard import Guard, internal_tokens
@@ -43,7 +47,7 @@ from streamstate.web.server.openapi import SPEC, Routes
 from streamstate.web.server.parameters import LAST, of_struct
 from streamstate.web.server.probes import application
 from streamstate.web.server.responses import Answer
-from streamstate.web.server.route import Needs, Resolver, resolver
+from streamstate.web.server.route import Call, Needs, Resolver, resolver
 from streamstate.web.server.static import static
 
 log = structlog.get_logger()
@@ -86,7 +90,10 @@ def build(settings: GatewaySettings, addresses: Mapping[str, Sequence[str]], acc
     _add_erasure(routes, owners, ErasureRoutes(owners, upstream))
     longest_s = settings.deadline_ms / 1000
     watch, system = Watch(owners, router, users, settings.watch_ms / 1000, longest_s), System(owners, client)
-    _add_streams(routes, owners, Streams(settings.streams, settings.heartbeat_s), watch, system)
+    streams = Streams(settings.streams, settings.heartbeat_s)
+    _add_streams(routes, owners, streams, watch, system)
+    _add_rules(routes, owners, streams, Crossings(owners, router, settings.watch_ms / 1000, longest_s))
+    _add_views(routes, owners, ReadRoutes(owners, users), streams, PolledAnswers(owners, router, longest_s))
     if settings.access == "off":
         return Asgi(routes, settings, telemetry, [_warn, owners.start], [owners.stop, client.close], Guard())
     guarding = Access.from_settings(access, settings.streams, telemetry.unreadable)
@@ -115,7 +122,6 @@ def _add_routes(routes: Routes, owners: Owners, users: Users) -> None:
     nothing = Answer.of_state(documents.UserProfile([]))
     user = Resolver(reads.user, checks_query=True)
     routes.add(needs.USER_PATH, "user", user, summary, nothing, LONG, [documents.PARTS], READ)
-    routes.hidden("/v1/<path:rest>", "view", Resolver(reads.view))
     routes.many(Resolver(reads.many), {}, {})
     summary = "Which instance answers for a key of a service, and why"
     routes.add("/v1/route/<service>/<key>", "route", explain, summary, Answer.like(EXAMPLE_ROUTE))
@@ -127,6 +133,28 @@ def _add_routes(routes: Routes, owners: Owners, users: Users) -> None:
     routes.open_paths |= {"/", *(f"/page/{file.name}" for file in files)}
     described = resolver(document, SPEC, lambda request, _: needs.of_release(needs.DOCUMENT, request))
     routes.table["openapi"] = replace(routes.table["openapi"], resolver=described)
+
+
+def _add_views(routes: Routes, owners: Owners, reads: ReadRoutes, streams: Streams, polled: PolledAnswers) -> None:
+    async def stream(request: Request, path: str) -> EventStream:
+        with ExitStack() as held:
+            held.enter_context(streams.place())
+            first = await polled.read(path, request.query, request.deadline)
+            latest = held.enter_context(polled.watching(path, request.query, first))
+            return streams.stream(latest, request.headers, held.pop_all().close)
+
+    def view_or_stream(request: Request, arguments: Mapping[str, str]) -> Call:
+        """Any view; behind the path of a view over all keys, `/stream`, unless the path is of a key called stream."""
+        try:
+            return reads.view(request, arguments)
+        except Problem:
+            path, _, last = request.path.rpartition("/")
+            view = owners.now.over_all_keys(path) if last == "stream" else None
+            if view is None:
+                raise
+            return Call(partial(stream, request, path), f"{view.path}/stream", needs.of_view(view, "", request))
+
+    routes.hidden("/v1/<path:rest>", "view", Resolver(view_or_stream))
 
 
 def _add_search(routes: Routes, owners: Owners, router: Router) -> None:
@@ -179,3 +207,20 @@ def _add_streams(routes: Routes, owners: Owners, streams: Streams, watch: Watch,
     routes.add("/v1/system", "system", system_now, "Services, partitions and their owners", Answer.like(EXAMPLE_STATE))
     states = Answer(SystemState, ServerSentEvent(SYSTEM, "", msgspec.json.encode(EXAMPLE_STATE)))
     routes.add("/v1/system/stream", "system-stream", system_stream, summary, states)
+
+
+def _add_rules(routes: Routes, owners: Owners, streams: Streams, crossings: Crossings) -> None:
+    async def rule_stream(request: Request, rule: str, profile: str = "") -> EventStream:
+        path, last_id = rule_path(owners.now, rule, profile), request.headers.get(LAST_EVENT_ID.lower(), "")
+        with ExitStack() as held:
+            held.enter_context(streams.place())
+            page = await crossings.begin(path, last_id, request.deadline)
+            follower = held.enter_context(crossings.watching(path, page))
+            return streams.stream(follower, request.headers, held.pop_all().close)
+
+    summary = "Each crossing of a rule as a server-sent event, from now on, or from Last-Event-ID on"
+    example = ServerSentEvent(CROSSING, "listening-events:0=18", msgspec.json.encode(EXAMPLE))
+    for name, named in (("rule-stream", "<rule>"), ("profile-rule-stream", "<profile>/<rule>")):
+        path = f"{RULES}{named}/stream"
+        streaming = resolver(rule_stream, path, lambda *_: Needs({EXPLORE}, OVER_ALL_COST))
+        routes.add(path, name, streaming, summary, Answer(Crossing, example), None, [LAST], EXPLORE)

@@ -116,6 +116,11 @@ class Directory:
             raise self.absent(bad_query(self.keyed))
         return self.keyed[view]
 
+    def over_all_keys(self, path: str) -> ViewEntry | None:
+        """The view without a key at `path`, None for another path."""
+        _, view = self._by_path.get(path, (None, None))
+        return view if view and not view.key else None
+
     def find(self, path: str) -> tuple[ServiceMap, ViewEntry, str]:
         """Service, view and key text of the percent-encoded `path`. Raises a 404 `Problem` for an unknown path."""
         segments = path.split("/")

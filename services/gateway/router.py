@@ -14,6 +14,7 @@ from streamstate.keys import CODECS
 from streamstate.state.store import Positions, TopicPartition, offsets_of
 from streamstate.web.client.instances import Query
 from streamstate.web.http.deadline import Deadline
+from streamstate.web.http.parameters import bad_parameter
 from streamstate.web.http.problems import MOST_KEYS, not_ready
 from streamstate.web.http.request import POSITION, Response
 from streamstate.web.partition_map import ViewEntry
@@ -45,6 +46,16 @@ class Router:
             CODECS[view.key].parse(text)
         owner = None if view.anywhere else known.owners.get(known.partition(view, text))
         return await self._upstream.get(known.deployment, owner, path, query, deadline)
+
+    async def body(self, at: Directory, path: str, query: Query, deadline: Deadline) -> bytes:
+        """The answer of the view over all keys at `path`. Raises a `Problem` for any other answer."""
+        known, view, _ = at.find(path)
+        answer = await self.ask_view(known, view, "", query, deadline)
+        if answer.status == 400:
+            raise bad_parameter(msgspec.json.decode(answer.body)["detail"])
+        if answer.status != 200:
+            raise not_ready(f"{known.service} answered {answer.status}")
+        return answer.body
 
     async def many(
         self, at: Directory, wanted: Iterable[tuple[str, str]], deadline: Deadline

@@ -1,64 +1,141 @@
-"""Rules of a profile on a real Kafka, Redis and Spark: sent, read by the webhook of the documents, and verified."""
+"""Rules and indexes of a profile on a real Kafka, Redis and Spark, behind a gateway, while workers are killed."""
 
+import json
 import re
-from contextlib import closing
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+import urllib3
 
 from devkit import records
+from devkit.child_process import LOCALHOST, free_port
+from devkit.local_cluster import LocalCluster, answers
 from streamstate.cli.services import deployments
 from streamstate.keys import MARKER_HEADER, Marker
 from streamstate.settings import CommandSettings
 from streamstate.verify.check import Check
 from tests.deployment import Deployment
 from tests.integration.driving import headers
+from tests.integration.dying.model import DEATHS, died
 from tests.integration.releases import PARTITIONS, Releases
 from tests.waiting import until
 
 PAGE = Path("docs/rules.md").read_text()
 [YAML] = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 [WEBHOOK] = re.findall(r"^```python\n(.*?)^for ", PAGE, re.DOTALL | re.MULTILINE)
-USERS, PLAYS = 5, 120
+INDEXED = "plays:    {count: all, over: [1h, ever], index: true}"
+PLAYS = 120
+USERS = range(1, 6)
 TOPIC, SENT, NAME = "plays-of-alarms", "alarms-rules", "alarms"
+CROSSED = {(user, rule, value) for user in USERS for rule, value in (("binge", 51), ("hundred", 100))}
+FOUND = "where=plays_ever.ge.100"
 
 
-def test_crossings_are_sent_read_by_a_webhook_and_verified(
-    releases: Releases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (file := tmp_path / "alarms.yaml").write_text(YAML.replace("topic: listening-events", f"topic: {TOPIC}"))
-    releases.create(TOPIC, SENT, f"{NAME}-dlq")
-    for number in range(PLAYS):
-        for user in range(1, USERS + 1):
-            key, value = records.event(user, 1, 2, 3, 1_000 + number)
-            releases.out.produce(TOPIC, value, key)
-    releases.out.flush()
-    deployment = Deployment(releases.cluster, NAME, host=releases.make)
-    deployment.service = "profile"
-    sent = ("binge", 51), ("hundred", 100)
-    expected = {(user, *each) for user in range(1, USERS + 1) for each in sent}
-    deployment.stream(PROFILE=str(file))
-    try:
-        until(lambda: len(releases.read(SENT)) >= len(expected), 180, "the records of the rules")
-        markers = [Marker.decode(headers(record)[MARKER_HEADER]) for record in releases.read(SENT)]
-        assert len(set(markers)) == len(markers) == len(expected)
-        found: dict[str, Any] = {}
-        exec(compile(WEBHOOK, "docs/rules.md", "exec"), found)
-        with closing(found["crossings"](releases.cluster.kafka.bootstrap, SENT, "webhook")) as crossings:
-            read = [next(crossings) for _ in expected]
-        assert {(each["key"], each["rule"], each["value"]) for each in read} == expected
-        monkeypatch.setenv("STREAMSTATE_PROFILE", str(file))
-        own = CommandSettings.model_validate({**releases.cluster.settings.model_dump(), "name": NAME})
+class Serving:
+    """The deployment with its API and a gateway."""
+
+    def __init__(self, releases: Releases, file: Path, held: ExitStack) -> None:
+        self._releases = releases
+        self._file = file
+        releases.create(TOPIC, SENT, f"{NAME}-dlq")
+        self.deployment = Deployment(releases.cluster, NAME, host=releases.make)
+        self.deployment.package, self.deployment.service = "tests.integration", "dying"
+        held.callback(self.deployment.close)
+        self.deployment.stream(PROFILE=str(file))
+        api, gateway = (f"{LOCALHOST}:{free_port()}" for _ in range(2))
+        self.url = f"http://{gateway}"
+        servers = {"KAFKA": releases.cluster.kafka.bootstrap, "REDIS": releases.cluster.redis.url}
+        own = {**servers, "NAME": NAME, "PROFILE": str(file), "ADVERTISE": api}
+        for service, address, settings in (
+            ("services.profile", api, own),
+            ("services.gateway", gateway, {"INSTANCES": json.dumps({NAME: api}), "OWNERS_TTL_S": "1"}),
+        ):
+            child = LocalCluster.api(service, f"{NAME}-{service}", address, file.parent, settings)
+            held.enter_context(child)
+            child.wait_until(lambda at=address: answers(f"http://{at}/livez"), 30)  # type: ignore[misc]
+        until(lambda: self.get("/v1/users/alarms/count?where=plays_ever.ge.1").status == 200, 120, "the state")
+
+    def get(self, path: str) -> Any:
+        return urllib3.request("GET", f"{self.url}{path}", timeout=5, retries=False)
+
+    def play(self, users: Any, times: int, first: int = 0) -> None:
+        """Plays of `users` in turn."""
+        for number in range(first, first + times):
+            for user in users:
+                key, value = records.event(user, 1, 2, 3, 1_000 + number)
+                self._releases.out.produce(TOPIC, value, key)
+        self._releases.out.flush()
+
+    def events(self, path: str, last_id: str = "") -> Generator[tuple[str, Any]]:
+        """The ids and contents of the events of a stream."""
+        given = {"Last-Event-ID": last_id} if last_id else {}
+        with urllib3.request(
+            "GET", f"{self.url}{path}", headers=given, preload_content=False, timeout=60, retries=False
+        ) as stream:
+            assert stream.status == 200
+            place = ""
+            for line in stream:
+                name, _, text = line.decode().rstrip("\n").partition(": ")
+                place = text if name == "id" else place
+                if name == "data":
+                    yield place, json.loads(text)
+
+    def folded(self) -> int:
+        """The number of records in the state."""
+        snapshots = self.deployment.store.read({partition: [] for partition in range(PARTITIONS)})
+        return sum(snapshot.positions.get(TOPIC, 0) for snapshot in snapshots.values())
+
+    def verified(self) -> tuple[int, Any, Any]:
+        own = CommandSettings.model_validate({**self._releases.cluster.settings.model_dump(), "name": NAME})
         (of,) = deployments(own, ["profile"])
-        until(lambda: _folded(deployment) == USERS * PLAYS, 60, "the rest of the plays")
         report = Check(of.recounted, own).run()
-        assert (report.records, report.differences, report.faults) == (USERS * PLAYS, [], [])
-    finally:
-        deployment.close()
+        return report.records, report.differences, report.faults
 
 
-def _folded(deployment: Deployment) -> int:
-    """The number of records in the state."""
-    snapshots = deployment.store.read({partition: [] for partition in range(PARTITIONS)})
-    return sum(snapshot.positions.get(TOPIC, 0) for snapshot in snapshots.values())
+@pytest.fixture
+def serving(releases: Releases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serving]:
+    text = YAML.replace("topic: listening-events", f"topic: {TOPIC}")
+    indexed = re.sub(r"plays: .*", INDEXED, text, count=1)
+    (file := tmp_path / "alarms.yaml").write_text(indexed)
+    monkeypatch.setenv("STREAMSTATE_PROFILE", str(file))
+    with ExitStack() as held:
+        yield Serving(releases, file, held)
+
+
+def test_crossings_and_sizes_are_exact_through_killed_workers(serving: Serving, releases: Releases) -> None:
+    binges = serving.events("/v1/rules/binge/stream", f"{TOPIC}:0=0")
+    hundreds = serving.events("/v1/rules/alarms/hundred/stream", f"{TOPIC}:0=0")
+    sizes = serving.events(f"/v1/users/alarms/count/stream?{FOUND}")
+    assert next(sizes)[1] == {"count": 0, "exact": True}
+    serving.play(USERS, PLAYS // 2)
+    first = [next(binges) for _ in range(3)]
+    binges.close()
+    serving.play(USERS, PLAYS // 2, PLAYS // 2)
+    rest = serving.events("/v1/rules/binge/stream", first[-1][0])
+    seen = [*first, *(next(rest) for _ in range(2)), *(next(hundreds) for _ in USERS)]
+    assert sorted((each["key"], each["rule"], each["value"]) for _, each in seen) == sorted(CROSSED)
+    assert next(size for _, size in sizes if size["count"] == len(USERS))["exact"]
+    assert sorted(serving.get(f"/v1/users/alarms/find?{FOUND}").json()["keys"]) == [*USERS]
+
+    until(lambda: serving.folded() == len(USERS) * PLAYS, 60, "the rest of the plays")
+    assert died().stat().st_size >= DEATHS
+    sent = releases.read(SENT)
+    once = {Marker.decode(headers(record)[MARKER_HEADER]): json.loads(record.value() or b"") for record in sent}
+    assert len(sent) > len(once) == len(CROSSED)
+    assert {(each["key"], each["rule"], each["value"]) for each in once.values()} == CROSSED
+    found: dict[str, Any] = {}
+    exec(compile(WEBHOOK, "docs/rules.md", "exec"), found)
+    with closing(found["crossings"](releases.cluster.kafka.bootstrap, SENT, "webhook")) as crossings:
+        read = [next(crossings) for _ in CROSSED]
+    assert {(each["key"], each["rule"], each["value"]) for each in read} == CROSSED
+
+    other = USERS[-1] + 1
+    serving.play([other], 99)
+    serving.play([other], 1)
+    assert next(sizes)[1] == {"count": len(USERS) + 1, "exact": True}
+    assert next(hundreds)[1]["key"] == next(rest)[1]["key"] == other
+    until(lambda: serving.folded() == len(USERS) * PLAYS + 100, 60, "all plays")
+    assert serving.verified() == (len(USERS) * PLAYS + 100, [], [])

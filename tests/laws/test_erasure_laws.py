@@ -79,12 +79,14 @@ class World:
     def state(self) -> Mapping[str, Any]:
         """The keys of the state, and what is packed there."""
         keys = self.driver.store._partitions[0].keys  # type: ignore[attr-defined]
-        return {key: _plain(value) for key, value in keys.items() if _plain(value)}
+        plain = {key: _plain(value, keys) for key, value in keys.items()}
+        return {key: value for key, value in plain.items() if value}
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, keys: Mapping[str, Any]) -> Any:
     if hasattr(value, "timelines"):
-        return sorted(value.timelines)
+        # A family may name an empty timeline.
+        return sorted(name for name in value.timelines if keys.get(name))
     if hasattr(value, "entries"):
         return [play for text in value.entries.values() for play in unpack(text).ids.tolist()]
     return value

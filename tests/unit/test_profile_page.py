@@ -77,9 +77,9 @@ def test_a_moment_of_the_past_is_as_said(driver: Driver) -> None:
 def test_users_are_found_as_shown(driver: Driver) -> None:
     """Each request with its answer, in the order of the page."""
     kinds: dict[str, type[msgspec.Struct]] = {"find": FindKeys, "count": CountKeys}
-    requests = re.findall(r"/v1/users/evenings/(find|count)\?(.*)'", PAGE)
+    requests = re.findall(r"/v1/users/evenings/(find|count)(?:/stream)?\?(.*)'", PAGE)
     answers = [json.loads(text) for text in re.findall(r'`({"[^`]*})`', PAGE)]
-    assert len(requests) == len(answers) == 2
+    assert len(requests) == len(answers) == 3
     for (name, query), expected in zip(requests, answers, strict=True):
         asked = parse_query(kinds[name], parse_qsl(f"{query}&at={NOW}"))
         assert json.loads(msgspec.json.encode(driver.view(f"evenings-{name}", query=asked))) == expected

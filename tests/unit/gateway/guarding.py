@@ -22,6 +22,8 @@ NEEDED = {
     "/docs/<name>": READ,
     "/v1/many": READ,
     "/v1/route/<service>/<key>": ADMIN,
+    "/v1/rules/<rule>/stream": EXPLORE,
+    "/v1/rules/<profile>/<rule>/stream": EXPLORE,
     "/v1/system": ADMIN,
     "/v1/system/stream": ADMIN,
     "/v1/users": EXPLORE,
@@ -85,7 +87,14 @@ class Guarded:
 
 
 def request(rule: str) -> str:
-    places = {"<key>": str(USER), "<service>": "metrics", "<path:filename>": "a.css", "<name>": "app.js"}
+    places = {
+        "<key>": str(USER),
+        "<service>": "metrics",
+        "<path:filename>": "a.css",
+        "<name>": "app.js",
+        "<rule>": "binge",
+        "<profile>": "habits",
+    }
     for place, text in places.items():
         rule = rule.replace(place, text)
     return rule + QUERIES.get(rule, "")

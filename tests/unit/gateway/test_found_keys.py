@@ -11,9 +11,11 @@ from streamstate.keys import LONG, partition_of
 from streamstate.profile import profile_app
 from streamstate.profile.file import parse
 from streamstate.testing import Driver
+from tests.listening import Listener
 from tests.serving import Loop, Serve, looping, serving
 from tests.unit.gateway.deployment import PARTITIONS, Services
 from tests.unit.gateway.guarding import ADMIN, EXPLORE, MAY, READ, Guarded
+from tests.waiting import until
 
 APP = profile_app(
     parse("""
@@ -118,8 +120,33 @@ def test_the_answers_need_the_scope_explore(guarded: Guarded) -> None:
     Visits(guarded.deployment).feed({1: 1})
     client = guarded.deployment.gateway()
     for scope in MAY:
-        for path in (FIND, COUNT):
-            response = client.get(
-                f"{path}?where=visits_ever.ge.1", headers={"Authorization": f"Bearer {guarded.keys[scope]}"}
+        for path in (FIND, COUNT, f"{COUNT}/stream"):
+            response = client.open(
+                f"{path}?where=visits_ever.ge.1",
+                method="HEAD" if path.endswith("/stream") else "GET",
+                headers={"Authorization": f"Bearer {guarded.keys[scope]}"},
             )
             assert response.status_code == {READ: 403, EXPLORE: 200, ADMIN: 200}[scope]
+
+
+def test_the_size_of_a_segment_is_sent_again_when_it_has_changed(services: Services) -> None:
+    visits = Visits(services)
+    visits.feed({1: 2, 2: 1})
+    gateway = services.app(streams=2)
+    where = "where=visits_7d.ge.2"
+    client, windowed = (
+        Listener(services.loop, gateway, f"{COUNT}/stream?{query}") for query in ("where=visits_ever.ge.2", where)
+    )
+    for each in (client, windowed):
+        first = each.next()
+        assert (first.name, first.data) == ("count", {"count": 1, "exact": True})
+    visits.feed({1: 1})
+    assert client.quiet(2.5)
+    visits.feed({2: 1, 3: 2})
+    assert [each.next().data["count"] for each in (client, windowed)] == [3, 3]
+    assert Listener(services.loop, gateway, f"{COUNT}/stream?{where}").quiet(0.3)
+    client.leave()
+    refused = Listener(services.loop, gateway, f"{COUNT}/stream?where=visits.ge.1")
+    until(lambda: refused.blocks)
+    assert refused.status == 400
+    assert "did you mean visits_7d?" in refused.blocks[0]

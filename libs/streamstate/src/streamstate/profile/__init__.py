@@ -4,14 +4,16 @@ A profile is a class whose members are measures, or a YAML file with the same wo
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import chain
 from typing import Any, ClassVar
 
 import msgspec
 from msgspec import UNSET
 
-from streamstate.app import App, Fold, Source, no_effects
+from streamstate.app import App, Effect, Fold, Source, no_effects
 from streamstate.formats.event_times import EventTimes
 from streamstate.keys import CODECS
 from streamstate.profile.answer import Answer, Moment, ProfileView
@@ -26,9 +28,10 @@ from streamstate.profile.layout import NUMBERS, Layout
 from streamstate.profile.measure import EVER, MeasureWords, require
 from streamstate.profile.numbers import COUNT
 from streamstate.profile.overall import OverallView
+from streamstate.profile.rules.crossings import CrossingRemoval, crossing_views, expired
 from streamstate.profile.rules.fold import RuleReads, derived
 from streamstate.profile.rules.rule import RuleWords
-from streamstate.state.operations import Field
+from streamstate.state.operations import Field, Operation, Read
 from streamstate.view import EXPLORE, READ, Part, UserState, View
 
 __all__ = [
@@ -134,18 +137,35 @@ def profile_app(declared: Declaration, service: str = SERVICE) -> App:
     )
     fold = profile_fold(declared, source, ProfileFold(declared, attributes))
     view = profile_view(declared, OverallView(declared) if declared.everywhere else ProfileView(declared))
-    views = view, *finders(declared)
+    views = view, *finders(declared), *crossing_views(declared)
     return App(name=declared.name, service=service, folds=(fold,), views=views, emits=derived(declared))
 
 
 def profile_fold(declared: Declaration, source: Source[Any, Any], apply: ProfileFold) -> Fold:
     """The fold of a declaration over `source`."""
     indexes = indexes_of(declared)
-    places, removal = Layout(declared).places, IndexRemoval(indexes)
-    users = UserState(places, removal.reads, removal) if declared.of_users else None
-    expiry = IndexExpiry(indexes) if any(index.window for index in indexes) else no_effects
+    users = UserState(Layout(declared).places, *_removal(declared)) if declared.of_users else None
+    expiries: list[Any] = [IndexExpiry(indexes)] if any(index.window for index in indexes) else []
+    expiries += [expired] if declared.rules else []
+    shared = partial(_together, expiries) if expiries else no_effects
     reads: Any = {"reads": RuleReads(declared)} if declared.rules else {}
-    return Fold((source,), apply, settings={"profile": declared.state}, users=users, shared=expiry, **reads)
+    return Fold((source,), apply, settings={"profile": declared.state}, users=users, shared=shared, **reads)
+
+
+def _together(expiries: Sequence[Any], *given: Any) -> Iterable[Effect]:
+    return chain.from_iterable(each(*given) for each in expiries)
+
+
+def _removal(declared: Declaration) -> tuple[Sequence[Read], Any]:
+    """The reads and the rewrite of a `UserState`: indexes and kept crossings."""
+    indexes, crossings = IndexRemoval(indexes_of(declared)), CrossingRemoval(declared)
+    border = len(indexes.reads)
+
+    def rewrite(users: Collection[Any], values: Sequence[Any]) -> Iterable[Operation]:
+        yield from indexes(users, values[:border])
+        yield from crossings(users, values[border:])
+
+    return [*indexes.reads, *crossings.reads], rewrite
 
 
 def profile_view(declared: Declaration, view: ProfileView | OverallView) -> View[Any]:

@@ -13,6 +13,7 @@ from streamstate.keys import CODECS
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.layout import EVENTS, NUMBERS, RULES, Layout
 from streamstate.profile.numbers import COUNT, Get, Numbers, add_number, is_plain, numbers_of
+from streamstate.profile.rules.crossings import Crossing, kept, plain
 from streamstate.profile.rules.rule import Rule
 from streamstate.profile.windows.busy import rows
 from streamstate.profile.windows.histories import WindowMeasure
@@ -21,15 +22,6 @@ from streamstate.state.operations import DAY_MS, Fields, HistoryDays, Put, Read,
 
 Events = Sequence[Record[Any, Any]]
 _time = itemgetter(0)
-
-
-class Crossing(msgspec.Struct):
-    """A value of a key has crossed the line of a rule, at the moment `at` (milliseconds since 1970)."""
-
-    rule: str
-    key: int | str
-    value: int | float
-    at: int
 
 
 def rules_topic(declared: Declaration) -> str:
@@ -82,8 +74,8 @@ class RuleFold:
         self._key, self._topic = CODECS[declared.key], rules_topic(declared)
 
     def effects(self, by_key: Mapping[Any, Events], context: FoldContext) -> Iterable[Effect]:
-        """The records in the order of their causes, and the states of the rules."""
-        sent: list[Emit] = []
+        """The records in the order of their causes, also kept in the state, and the states of the rules."""
+        sent: list[tuple[Rule, Emit]] = []
         for key, events in by_key.items():
             state = f"{self._layout.of_key(RULES, key)}"
             at, rules = msgspec.json.decode(context.values[Value(state)] or "[0,{}]")
@@ -92,9 +84,13 @@ class RuleFold:
                 values.add(event)
                 sent += self._crossings(event, values, rules)
             yield Put(state, msgspec.json.encode([values.at, dict(sorted(rules.items()))]).decode())
-        yield from sorted(sent, key=lambda emit: emit.cause.offset)
+        sent.sort(key=lambda crossing: crossing[1].cause.offset)
+        yield from (emit for _, emit in sent)
+        yield from kept(sent)
 
-    def _crossings(self, event: Record[Any, Any], values: "_Values", rules: dict[str, list[int]]) -> Iterator[Emit]:
+    def _crossings(
+        self, event: Record[Any, Any], values: "_Values", rules: dict[str, list[int]]
+    ) -> Iterator[tuple[Rule, Emit]]:
         """The records of the rules that hold after `event`, and did not before; `rules`: [holds, sent at] by name."""
         for rule in self._declared.ruled:
             value, test = values.of(rule), self._tests[rule.name]
@@ -102,8 +98,8 @@ class RuleFold:
             held, *sent = rules.get(rule.name, [0])
             if holds and not held and (not sent or values.at - sent[0] >= rule.cooldown_ms):
                 sent = [values.at]
-                crossing = Crossing(rule.name, _plain(event.key), _number(rule, value), values.at)
-                yield Emit(self._topic, self._key.encode(event.key), msgspec.json.encode(crossing), event)
+                crossing = Crossing(rule.name, plain(event.key), _number(rule, value), values.at)
+                yield rule, Emit(self._topic, self._key.encode(event.key), msgspec.json.encode(crossing), event)
             if holds or sent:
                 rules[rule.name] = [int(holds), *sent]
             else:
@@ -156,10 +152,6 @@ class _Values:
 
     def _plain(self, rule: Rule) -> Numbers:
         return {rule.measure.name: self._numbers[COUNT]} if is_plain(rule.measure) else {}
-
-
-def _plain(key: Any) -> int | str:
-    return key if isinstance(key, int | str) else str(key)
 
 
 def _number(rule: Rule, value: int) -> int | float:

@@ -17,7 +17,7 @@ from streamstate.profile.declaration import Declaration
 from streamstate.profile.measure import EVER, MeasureWords
 from streamstate.verify import rankings
 from streamstate.verify.profiles.indexes import INDEX, IndexRecount
-from streamstate.verify.profiles.rules import RuleRecount
+from streamstate.verify.profiles.rules import CROSSINGS, RuleRecount
 from streamstate.verify.profiles.words import (
     Event,
     counted,
@@ -61,7 +61,7 @@ class ProfileRecount(Recount):
         except _UNUSABLE:
             return False
         self._read = True
-        self._indexes.time = stream_time
+        self._advance(message, stream_time)
         if self._declared.windows:
             self._time = stream_time
             self._first_day = max(0, stream_time - self._declared.kept_ms) // DAY_MS
@@ -77,8 +77,13 @@ class ProfileRecount(Recount):
             self._keep(name, event)
         return True
 
-    def add_erased(self, message: Message, stream_time: int) -> None:  # noqa: ARG002, only the time counts
+    def add_erased(self, message: Message, stream_time: int) -> None:
+        self._advance(message, stream_time)
+
+    def _advance(self, message: Message, stream_time: int) -> None:
         self._indexes.time = stream_time
+        if self._rules:
+            self._rules.offset = message.offset() or 0
 
     def _keep(self, key: str, event: Event) -> None:
         """Add the event to its day, if a measure with a window counts it."""
@@ -114,6 +119,7 @@ class ProfileRecount(Recount):
             yield from (key for day in self._slots if self._slots_of(key := f"{SLOTS}:{day}"))
         if any(map(self._unexpired, self._days)):
             yield "events"
+        yield from self._rules.keys() if self._rules else ()
         for key, events in self._events.items():
             yield self._name("numbers", key)
             if self._rules:
@@ -130,6 +136,8 @@ class ProfileRecount(Recount):
         kind, _, of = key.partition(":")
         if kind == INDEX:
             return unequal(self._indexes.keys(self._values()).get(key), stored)
+        if kind == CROSSINGS and self._rules:
+            return self._rules.wrong_crossings(of, stored)
         if kind == SLOTS:
             return unequal(self._slots_of(key) or None, stored)
         if key == "events":

@@ -1,8 +1,8 @@
-"""The states of rules counted again: after each event, from the key's events within the rule's window."""
+"""The states and the crossings of rules counted again: after each event, from the key's events within the window."""
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from itertools import pairwise
 from typing import Any
@@ -10,9 +10,12 @@ from typing import Any
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.measure import EVER, UNITS, MeasureWords
 from streamstate.verify.profiles.words import Event, counted, holds, subject
-from streamstate.verify.recount import Stored, unequal
+from streamstate.verify.recount import Stored, unequal, wrong_family
 
 DAY_MS = 86_400_000
+CROSSINGS = "crossings"
+KEPT = 1_000_000
+"""The records of a partition whose crossings are kept."""
 
 
 def _ms(text: str) -> int:
@@ -20,7 +23,10 @@ def _ms(text: str) -> int:
 
 
 class RuleRecount:
-    """The rules of the keys of a partition. kept_ms: how long a history keeps an event."""
+    """The rules of the keys of a partition.
+
+    kept_ms: how long a history keeps an event. offset: of the last usable record.
+    """
 
     def __init__(self, declared: Declaration, kept_ms: int) -> None:
         self._measures = declared.measures
@@ -32,6 +38,8 @@ class RuleRecount:
         self._events: defaultdict[str, list[Event]] = defaultdict(list)
         self._ever: defaultdict[tuple[str, str], list[Any]] = defaultdict(list)
         self._states: defaultdict[str, dict[str, list[int]]] = defaultdict(dict)
+        self._crossings: dict[str, dict[int, Any]] = {name: {} for name in self._rules}
+        self.offset = 0
 
     def _window(self, rule: str) -> str:
         words = self._rules[rule]
@@ -62,14 +70,42 @@ class RuleRecount:
         true = holds(words.when, {measure: value})
         held, *sent = self._states[key].get(name, [0])
         crosses = true and not held and (not sent or at - sent[0] >= _ms(words.cooldown))
-        sent = [at] if crosses else sent
+        if crosses:
+            sent = [at]
+            self._crossings[name][event["offset"]] = {"rule": name, "key": key, "value": _plain(value), "at": at}
         self._states[key][name] = [int(true), *sent]
+
+    def keys(self) -> Iterable[str]:
+        """The keys of the kept crossings."""
+        kept = [name for name in self._rules if self._kept(name)]
+        return [*(f"{CROSSINGS}:{name}" for name in kept), *([CROSSINGS] if kept else [])]
+
+    def wrong_crossings(self, rule: str, stored: Stored | None) -> str | None:
+        """The difference of the kept crossings of `rule`, of the family without one. Expired entries may be there."""
+        if not rule:
+            needed = {name.encode(): min(kept) for name in self._rules if (kept := self._kept(name))}
+            return wrong_family(needed, {name.encode() for name in self._rules}, stored)
+        if not isinstance(stored, dict):
+            return unequal(self._kept(rule) or None, stored)
+        found = {int(offset): json.loads(entry.partition(b" ")[2]) for entry, offset in stored.items()}
+        texts = {offset: {**each, "key": str(each["key"])} for offset, each in found.items()}
+        return unequal(self._kept(rule), {offset: each for offset, each in texts.items() if self._is_kept(offset)})
+
+    def _kept(self, rule: str) -> dict[int, Any]:
+        return {offset: each for offset, each in self._crossings.get(rule, {}).items() if self._is_kept(offset)}
+
+    def _is_kept(self, offset: int) -> bool:
+        return offset >= self.offset - KEPT
 
     def wrong(self, key: str, stored: Stored | None) -> str | None:
         """The difference of the state of the rules of `key`."""
         rules = {name: state for name, state in self._states[key].items() if state != [0]}
         found = json.loads(stored) if isinstance(stored, bytes) else stored
         return unequal([self._at[key], rules], found)
+
+
+def _plain(value: Any) -> Any:
+    return float(value) if isinstance(value, Decimal) else value
 
 
 def _value(words: MeasureWords, events: list[Event]) -> Any:

@@ -1,10 +1,10 @@
-"""Server-sent events (WHATWG HTML, section 9.2): streaming answers in which each event replaces earlier events."""
+"""Server-sent events (WHATWG HTML, section 9.2): streaming answers, of the newest state or of each event of a log."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from streamstate.web.http.problems import RETRY_AFTER_S, Problem
 
@@ -37,6 +37,14 @@ class ServerSentEvent(NamedTuple):
     def encoded(self) -> bytes:
         place = f"id: {self.id}\n" if self.id else ""
         return f"event: {self.name}\n{place}data: ".encode() + self.data + b"\n\n"
+
+
+class Series(Protocol):
+    """The events of one stream."""
+
+    async def after(self, seen: ServerSentEvent | None) -> ServerSentEvent:
+        """The event to send after `seen`, the last sent event, once there is one."""
+        ...
 
 
 class LatestEvent:
@@ -89,13 +97,13 @@ class Streams:
         finally:
             self._open -= 1
 
-    def stream(self, latest: LatestEvent, headers: Mapping[str, str], close: Callable[[], None]) -> EventStream:
-        """The stream of `latest` for a request with these headers (names in lower case)."""
-        return EventStream(chunks(latest, headers.get(LAST_EVENT_ID.lower(), ""), self._heartbeat_s), close)
+    def stream(self, series: Series, headers: Mapping[str, str], close: Callable[[], None]) -> EventStream:
+        """The stream of `series` for a request with these headers (names in lower case)."""
+        return EventStream(chunks(series, headers.get(LAST_EVENT_ID.lower(), ""), self._heartbeat_s), close)
 
 
-async def chunks(latest: LatestEvent, last_id: str, heartbeat_s: float) -> AsyncIterator[bytes]:
-    """The chunks for one client: the newest event, and each newer event; comments while there is none.
+async def chunks(series: Series, last_id: str, heartbeat_s: float) -> AsyncIterator[bytes]:
+    """The chunks for one client: the events of `series`, and comments while there is none.
 
     last_id: the id of the client's last event, which is not sent again.
     """
@@ -104,7 +112,7 @@ async def chunks(latest: LatestEvent, last_id: str, heartbeat_s: float) -> Async
     while True:
         try:
             async with asyncio.timeout(heartbeat_s):
-                event = await latest.after(seen)
+                event = await series.after(seen)
         except TimeoutError:
             yield HEARTBEAT
         else:

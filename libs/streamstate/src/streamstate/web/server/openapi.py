@@ -91,7 +91,7 @@ class Routes(Flask):
             "summary": summary,
             "parameters": [*in_path, *query, *(DEMANDS if of_state else ())],
         }
-        further = [404] if in_path and not answer.streams else []
+        further = [404] if in_path and not (key and answer.streams) else []
         known = self._documented(path, operation, answer, [*further, 421] if of_state else further, method)
         self.hidden(path, name, handler, scope, (method.upper(),), known)
 

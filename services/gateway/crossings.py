@@ -1,0 +1,171 @@
+"""Crossings of rules as streams: the view of a rule is polled once for all clients."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, NamedTuple
+
+import msgspec
+
+from services.gateway.directory import Directory, not_found
+from services.gateway.owners import Owners
+from services.gateway.router import Router
+from streamstate.errors import StreamStateError
+from streamstate.profile.rules.crossings import END, MOST, RULES, Crossing
+from streamstate.web.http.deadline import Deadline
+from streamstate.web.http.events import LAST_EVENT_ID, ServerSentEvent
+from streamstate.web.http.parameters import bad_parameter
+from streamstate.web.http.problems import Problem
+
+CROSSING = "crossing"
+"""The type of the events."""
+
+EXAMPLE = Crossing("binge", 1, 51, 1_795_680_000_000)
+"""For the document."""
+
+PAGES = 16
+"""Reads of a rule whose crossings are kept for its clients; a slower client reads for itself."""
+
+
+class Page(NamedTuple):
+    """Crossings, and the position behind them."""
+
+    events: Sequence[ServerSentEvent]
+    end: str
+
+
+Ask = Callable[[str], Awaitable[Page]]
+"""A position → the crossings behind it. Raises a `StreamStateError`."""
+
+
+class Feed:
+    """The crossings of a rule behind the position `end`, while `clients` watch. For one event loop."""
+
+    def __init__(self, ask: Ask, end: str, poll_s: float) -> None:
+        self.clients = 0
+        self._ask = ask
+        self._end = end
+        self._poll_s = poll_s
+        self._pages: dict[str, Page] = {}
+        self._moved = asyncio.Event()
+
+    async def following(self, position: str) -> Page:
+        """The crossings behind `position`, once there are any."""
+        while True:
+            moved = self._moved
+            if position != self._end:
+                page = self._pages.get(position) or await self._read(position)
+                if page.events:
+                    return page
+            await moved.wait()
+
+    async def keep_polling(self) -> None:
+        """Read new crossings until no client is left."""
+        while self.clients:
+            page = await self._read(self._end)
+            if page.events:
+                self._pages[self._end] = page
+                self._end = page.end
+                if len(self._pages) > PAGES:
+                    del self._pages[next(iter(self._pages))]
+                moved, self._moved = self._moved, asyncio.Event()
+                moved.set()
+            if len(page.events) < MOST:
+                await asyncio.sleep(self._poll_s)
+
+    async def _read(self, position: str) -> Page:
+        while True:
+            with suppress(StreamStateError):
+                return await self._ask(position)
+            await asyncio.sleep(self._poll_s)
+
+
+class Follower:
+    """The crossings of a feed behind those of `page`, a crossing at a time."""
+
+    def __init__(self, feed: Feed, page: Page) -> None:
+        self._feed = feed
+        self._events, self._position = deque(page.events), page.end
+
+    async def after(self, _seen: ServerSentEvent | None) -> ServerSentEvent:
+        """The next crossing."""
+        if not self._events:
+            page = await self._feed.following(self._position)
+            self._events, self._position = deque(page.events), page.end
+        return self._events.popleft()
+
+
+class Crossings:
+    """The feeds of all rules that clients watch.
+
+    poll_s: the pause between two polls of a rule. timeout_s: of a poll.
+    """
+
+    def __init__(self, owners: Owners, router: Router, poll_s: float, timeout_s: float) -> None:
+        self._owners = owners
+        self._router = router
+        self._poll_s = poll_s
+        self._timeout_s = timeout_s
+        self._feeds: dict[str, Feed] = {}
+        self._polling: dict[str, asyncio.Task[None]] = {}
+
+    async def begin(self, path: str, last_id: str, deadline: Deadline) -> Page:
+        """The crossings of the rule at `path` behind the event `last_id`; without an id, the present position.
+
+        Raises a `Problem`.
+        """
+        try:
+            return await self._ask(path, last_id or END, deadline)
+        except Problem as problem:
+            if problem.status == 400:
+                detail = f"{LAST_EVENT_ID}: this is no id of an event of this stream; connect without {LAST_EVENT_ID}"
+                raise bad_parameter(detail) from problem
+            raise
+
+    @contextmanager
+    def watching(self, path: str, page: Page) -> Iterator[Follower]:
+        """The crossings of the rule at `path` from `page` on, a result of `begin`."""
+        feed = self._feeds.setdefault(path, Feed(partial(self._poll, path), page.end, self._poll_s))
+        feed.clients += 1
+        if feed.clients == 1:
+            self._polling[path] = asyncio.create_task(feed.keep_polling())
+        try:
+            yield Follower(feed, page)
+        finally:
+            feed.clients -= 1
+            if not feed.clients:
+                del self._feeds[path]
+                self._polling.pop(path).cancel()
+
+    async def _poll(self, path: str, position: str) -> Page:
+        return await self._ask(path, position, Deadline(time.monotonic() + self._timeout_s))
+
+    async def _ask(self, path: str, position: str, deadline: Deadline) -> Page:
+        query = [("after", position), ("limit", str(MOST))]
+        found = msgspec.json.decode(await self._router.body(self._owners.now, path, query, deadline))
+        return Page([event(crossing) for crossing in found["crossings"]], found["end"])
+
+
+def rule_path(at: Directory, rule: str, profile: str) -> str:
+    """The path of the view of a rule; of any profile if `profile` is empty.
+
+    Raises a 404 `Problem` for an unknown rule, and for a rule of several profiles.
+    """
+    paths = [*dict.fromkeys(view.path for _, view in at.views if view.path.startswith(RULES))]
+    found = [path for path in paths if (path == f"{RULES}{profile}/{rule}" if profile else path.endswith(f"/{rule}"))]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        streams = " or ".join(f"{path}/stream" for path in found)
+        raise Problem(404, "not-found", f"several profiles have a rule of this name: ask for {streams}")
+    known = Problem(404, "not-found", f"there is no such rule; the rules are {', '.join(paths)}")
+    raise at.absent(known if paths else not_found())
+
+
+def event(crossing: dict[str, Any]) -> ServerSentEvent:
+    """The event of a crossing in an answer."""
+    place = crossing.pop("id")
+    return ServerSentEvent(CROSSING, place, msgspec.json.encode(crossing))

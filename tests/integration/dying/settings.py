@@ -1,0 +1,5 @@
+"""The settings of the service `profile`."""
+
+from services.profile.settings import ProfileSettings
+
+__all__ = ["ProfileSettings"]

@@ -42,6 +42,9 @@ def running(cluster: LocalCluster, *, services_too: bool = True) -> Iterator[Loc
         (cluster.start if services_too else cluster.start_servers)()
         yield cluster
     finally:
+        if not services_too:
+            # By itself it takes five seconds to end.
+            cluster.kafka.kill()
         cluster.stop()
 
 

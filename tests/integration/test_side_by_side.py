@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,8 @@ from tests.waiting import until
 
 PACKAGE, SECOND = "tests.integration.emitting", "emitting-2"
 KEYS = [f"key-{number}" for number in range(12)]
-WRITES = 2
-"""Of a promotion."""
+BETWEEN = ((1, "after"), (2, "before"))
+"""A promotion is two writes: before the first nothing is stored, and after the second everything."""
 
 KILLED = """
 import os, signal, sys
@@ -150,13 +151,10 @@ def test_outputs_are_published_once_through_killed_promotions(releases: Releases
         new = releases.make(PACKAGE, SECOND, {}, RELEASE_OF="emitting", FUTURE_MS=str(10**12), ADVERTISE="127.0.0.1:1")
         with new:
             command.run("wait", "emitting", "--timeout", "60")
-            for write in range(1, WRITES + 1):
-                for when in ("before", "after"):
-                    for order, live in (("promote", SECOND), ("back", "emitting")):
-                        arguments = order, "emitting", "--without-gateway"
-                        command.killed(write, when, *arguments)
-                        answer = command.run("promote", "emitting", live, "--without-gateway")
-                        assert answer["live"] == live
+            for (write, when), (order, live) in product(BETWEEN, (("promote", SECOND), ("back", "emitting"))):
+                command.killed(write, when, order, "emitting", "--without-gateway")
+                answer = command.run("promote", "emitting", live, "--without-gateway")
+                assert answer["live"] == live
             answer = command.run("promote", "emitting", "--without-gateway")
             assert answer["seconds"] < 5
             until(lambda: not command.run("releases", "emitting")[0]["owes"], 60, "the first release to owe nothing")

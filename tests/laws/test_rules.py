@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from confluent_kafka import Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,8 +13,11 @@ from streamstate.keys import LONG
 from streamstate.profile import Profile, count, profile_app, total
 from streamstate.profile.file import parse
 from streamstate.profile.measure import BadDeclaration
+from streamstate.profile.rules import crossings
 from streamstate.state.memory import MemoryStore
 from streamstate.testing import Driver
+from streamstate.verify.profiles import recounted
+from streamstate.verify.profiles import rules as recounting
 
 MINUTE_MS = 60_000
 YAML = """
@@ -95,6 +99,31 @@ def test_a_value_that_crosses_its_line_is_sent_once(played: list[Play], cuts: li
     assert sent == by_hand(played)
     assert all(emit.key == LONG.encode(emit.cause.key) for emit in driver.emitted)
     assert {emit.topic for emit in driver.emitted} <= {"alarms-rules"}
+
+
+@settings(max_examples=50)
+@given(plays, st.lists(st.integers(0, 40), max_size=5).map(sorted))
+def test_the_crossings_of_the_last_records_are_kept_and_recounted(played: list[Play], cuts: list[int]) -> None:
+    kept = 9
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(crossings, "KEPT", kept)
+        patch.setattr(recounting, "KEPT", kept)
+        driver = fed(played, [min(cut, len(played)) for cut in cuts])
+        store: Any = driver.store
+        recount = recounted(parse(YAML)).make()
+        for offset, (user, minute, ms) in enumerate(played):
+            place: Any = {"topic": "plays", "partition": 0, "offset": offset, "timestamp": (1, minute * MINUTE_MS)}
+            message = Message(**place, key=LONG.encode(user), value=msgspec.json.encode({"ms": ms}))
+            assert recount.add(message, max(each[1] for each in played[: offset + 1]) * MINUTE_MS)
+        sent = [each for each in by_hand(played) if each[0] >= len(played) - 1 - kept]
+        for rule in ("binge", "long", "tenth"):
+            answer = msgspec.to_builtins(driver.view(f"alarms-rule-{rule}"))
+            expected = [{**of, "id": f"plays:0={offset + 1}"} for offset, of in sent if of["rule"] == rule]
+            assert answer["crossings"] == expected
+            entries = store.keys(0).get(f"crossings:{rule}") or {}
+            stored = {text.encode(): b"%d" % offset for text, offset in entries.items()}
+            assert recount.wrong(f"crossings:{rule}", stored or None) is None
+            assert bool(recount.wrong(f"crossings:{rule}", {})) is bool(expected)
 
 
 def test_a_class_has_the_same_rules() -> None:

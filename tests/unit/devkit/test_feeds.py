@@ -4,6 +4,7 @@ import itertools
 import json
 import re
 import struct
+from collections import defaultdict
 from itertools import islice, repeat
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,13 +13,15 @@ from typing import Any
 import pytest
 
 from devkit import DevkitError, sample_events
+from devkit import feed as feeding
 from devkit.bench.wrk import parse
 from devkit.feed import Feed
 from devkit.feed_command import paced
 from devkit.lfm import Files
 from devkit.records import Event
 from devkit.sample_events import Catalogue
-from services.events import KINDS
+from services.events import KINDS, LISTENING_EVENTS
+from services.notifications.model import OPEN
 
 # The invented catalogue and its listeners.
 
@@ -144,6 +147,48 @@ def test_a_missing_file_is_named(folder: Path, kind: str) -> None:
     (folder / f"LFM-1b_{kind}-x.txt").unlink()
     with pytest.raises(DevkitError, match=rf"no file LFM-1b_{kind}\*\.txt in "):
         list(Files(folder).names())
+
+
+# The plays of the demo from before its start.
+
+
+class Kept:
+    """A producer that keeps the records, by topic: timestamp and value."""
+
+    def __init__(self) -> None:
+        self.records: defaultdict[str, list[tuple[int, bytes | None]]] = defaultdict(list)
+
+    def produce(self, topic: str, value: bytes | None, *_: object, timestamp: int, **__: object) -> None:
+        self.records[topic].append((timestamp, value))
+
+    def poll(self, _seconds: float) -> None:
+        """Nothing waits."""
+
+    def flush(self) -> None:
+        """All is acknowledged."""
+
+
+def test_the_demo_spreads_its_first_plays_over_weeks_in_the_order_of_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = Kept()
+    monkeypatch.setattr(feeding, "producer", lambda _bootstrap: kept)
+    feed = Feed("", tmp_path / "fed")
+    feed.load(print)
+    end = feeding.now_ms()
+    plays = kept.records[LISTENING_EVENTS]
+    times = [time for time, _ in plays]
+    assert (len(times), times) == (feeding.BACKLOG, sorted(times))
+    for days in (1, 7, 30):
+        share = sum(time > end - days * 86_400_000 for time in times) / len(times)
+        assert share == pytest.approx(days / 45, rel=0.01)
+    assert end - 300_000 < times[-1] <= end
+    played = [(time, json.loads(value)["timestamp"]) for time, value in plays[:100] if value]
+    assert all(0 <= time - moment <= sample_events.LATE_MS for time, moment in played)
+    assert all(time <= times[0] for kind in KINDS for time, _ in kept.records[kind])
+    assert {time for time, _ in kept.records[OPEN]} == {0}
+    next(feed.live())
+    assert {time for time, _ in plays[feeding.BACKLOG :]} == {0}
 
 
 # The pace of `streamstate feed`.

@@ -10,13 +10,15 @@ from confluent_kafka import Producer
 from devkit import DevkitError, cases, sample_events
 from devkit.lfm import Files
 from devkit.records import Event, Name, Recode
+from devkit.sample_events import Clock
 from services.events import LISTENING_EVENTS
-from streamstate.kafka.producer import producer, send_all
+from streamstate.kafka.producer import present, producer, send_all
 
 SEED = 1
 USERS = 1_000
 BACKLOG = 30_000
-BACKLOG_MS = 30 * 24 * 3_600_000
+BACKLOG_MS = 45 * 24 * 3_600_000
+"""The plays from before the start are spread over this time, so that no two windows of a profile have the same."""
 LIVE_PER_S = 200
 CASES = 3_000
 CASES_PER_S = 6
@@ -61,9 +63,11 @@ class Feed:
             files.check()
         self._marker.write_text(f"a part of {source}")
         say(f"feeding {source}")
-        names = files.names() if files else sample_events.names(self._catalogue)
-        named = send_names(self._out, names, self._recode)
-        count = send_events(self._out, files.events() if files else self._past(), self._recode)
+        if files:
+            named = send_names(self._out, files.names(), self._recode)
+            count = send_events(self._out, files.events(), self._recode)
+        else:
+            named, count = self._send_past()
         if files and files.skipped:
             say(files.skipped)
         others = send_all(self._out, self._recode(itertools.islice(self._cases, CASES)))
@@ -84,9 +88,14 @@ class Feed:
             yield send_events(self._out, now, self._recode) if self._files is None else 0
             time.sleep(1)
 
-    def _past(self) -> Iterator[Event]:
-        clock = sample_events.backlog(BACKLOG, BACKLOG_MS, now_ms)
-        return itertools.islice(sample_events.events(self._catalogue, SEED, USERS, clock), BACKLOG)
+    def _send_past(self) -> tuple[int, int]:
+        """Send names, and plays with the times of the plays as Kafka's timestamps; returns the counts."""
+        end = now_ms()
+        clock, timestamps = (sample_events.backlog(BACKLOG, BACKLOG_MS, lambda: end) for _ in range(2))
+        plays = itertools.islice(sample_events.events(self._catalogue, SEED, USERS, clock), BACKLOG)
+        # A build anew joins by time: the names come before the plays.
+        named = send_names(self._out, sample_events.names(self._catalogue), self._recode, lambda: end - BACKLOG_MS)
+        return named, send_events(self._out, plays, self._recode, timestamps)
 
 
 def invented(seed: int, users: int) -> tuple[Iterator[Name], Iterator[Event]]:
@@ -95,17 +104,20 @@ def invented(seed: int, users: int) -> tuple[Iterator[Name], Iterator[Event]]:
     return sample_events.names(catalogue), sample_events.events(catalogue, seed, users, now_ms, broken=0)
 
 
-def send_events(out: Producer, events: Iterable[Event], recode: Recode = iter) -> int:
-    """Send listening events, wait for Kafka's acknowledgements, and return the count."""
+def send_events(out: Producer, events: Iterable[Event], recode: Recode = iter, clock: Clock = present) -> int:
+    """Send listening events, wait for Kafka's acknowledgements, and return the count.
+
+    clock: gives the timestamp of each record.
+    """
     pairs, count = iter(events), 0
     while batch := list(itertools.islice(pairs, _SLICE)):
-        count += send_all(out, recode((LISTENING_EVENTS, key, value, []) for key, value in batch))
+        count += send_all(out, recode((LISTENING_EVENTS, key, value, []) for key, value in batch), clock=clock)
     return count
 
 
-def send_names(out: Producer, names: Iterable[Name], recode: Recode = iter) -> int:
-    """Send names to their topics, wait for Kafka's acknowledgements, and return the count."""
-    return send_all(out, recode((*name, []) for name in names))
+def send_names(out: Producer, names: Iterable[Name], recode: Recode = iter, clock: Clock = present) -> int:
+    """Send names to their topics, wait for Kafka's acknowledgements, and return the count; `clock` as above."""
+    return send_all(out, recode((*name, []) for name in names), clock=clock)
 
 
 def now_ms() -> int:

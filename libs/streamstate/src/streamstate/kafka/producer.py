@@ -93,22 +93,28 @@ BY_KEY = -1
 """Leaves the choice of a partition to the partitioner."""
 
 
+def present() -> int:
+    """The timestamp of a record at the present time: 0 leaves it to the producer."""
+    return 0
+
+
 def send_all(
     out: Producer,
     records: Iterable[Outgoing],
     instead: Callable[[Outgoing], Outgoing] | None = None,
     partition: int = BY_KEY,
+    clock: Callable[[], int] = present,
 ) -> int:
     """Produce, wait until Kafka has acknowledged every record, and return their number.
 
-    An endless stream goes in slices. `instead` maps a record that is too large for its topic to its substitute. Raises
-    `KafkaException` when a record was not accepted.
+    An endless stream goes in slices. `instead` maps a record that is too large for its topic to its substitute.
+    `clock` gives the timestamp of each record, in milliseconds. Raises `KafkaException` when a record was not accepted.
     """
     refused: list[tuple[KafkaError, Outgoing]] = []
     count = 0
     for record in records:
         count += 1
-        _produce(out, record, refused, partition)
+        _produce(out, record, refused, partition, clock())
         out.poll(0)
     out.flush()
     if instead and all(error.code() == KafkaError.MSG_SIZE_TOO_LARGE for error, _ in refused):
@@ -120,7 +126,7 @@ def send_all(
 
 
 def _produce(
-    out: Producer, record: Outgoing, refused: list[tuple[KafkaError, Outgoing]], partition: int = BY_KEY
+    out: Producer, record: Outgoing, refused: list[tuple[KafkaError, Outgoing]], partition: int, timestamp: int
 ) -> None:
     """Hand `record` to the producer; added to `refused` when Kafka does not accept it."""
     topic, key, value, headers = record
@@ -131,7 +137,7 @@ def _produce(
 
     while True:
         try:
-            out.produce(topic, value, key, partition, on_delivery=delivered, headers=headers)
+            out.produce(topic, value, key, partition, on_delivery=delivered, timestamp=timestamp, headers=headers)
         except BufferError:
             out.poll(0.1)
         except KafkaException as error:

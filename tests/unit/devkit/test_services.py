@@ -26,7 +26,7 @@ name: rooms
 topic: room-bookings
 key: long
 path: /v1/guests/<key>/rooms
-measures: {bookings: {count: all}}
+measures: {bookings: {count: all, index: true}}
 """
 
 

@@ -144,7 +144,8 @@ def of_profiles(services: Iterable[str], key: int) -> Iterator[str]:
     """The path of the answer of each profile among `services` for `key`."""
     for service in services:
         if app(service).service == PROFILE:
-            yield from (view.path.replace("<key>", str(key)) for view in app(service).views)
+            # Further views are of indexes, and need parameters.
+            yield app(service).views[0].path.replace("<key>", str(key))
 
 
 def look_next(cluster: LocalCluster, user: int) -> str:

@@ -19,11 +19,10 @@ DELETIONS = ServiceSettings.model_fields["deletions"].default
 INPUTS, DERIVED, TOTALS = "inputs", "derived topics", "totals"
 _HEAD = """# Rights at Kafka and Redis
 
-Made from the source by `make docs`; the tests run with exactly these rights. Stream and API of a service share a user;
-an API alone needs Describe of its topics, and fewer commands of Redis. `streamstate acl kafka SERVICE` and
-`streamstate acl redis SERVICE` print the commands for a deployment, with the groups, transactional ids, dead letters
-and keys of its name. `--operator` adds the rights for `verify`, `skip`, `allow`, `reset`, `restore` and `dlq`.
-`streamstate backup`, and `unload` without `--snapshot`, need the user `backup`.
+Made from the source by `make docs`; the tests run with exactly these rights. `streamstate acl kafka SERVICE` and
+`streamstate acl redis SERVICE` print the commands for a deployment, by its name. `--operator` adds the rights for
+`verify`, `skip`, `allow`, `reset`, `restore` and `dlq`; `backup`, and `unload` without `--snapshot`, need the user
+`backup`. Stream and API share a user; an API alone needs Describe of its topics, and fewer commands of Redis.
 """
 
 

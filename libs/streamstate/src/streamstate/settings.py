@@ -114,8 +114,8 @@ class StreamSettings(ServiceSettings):
     batch_records: int = Field(
         400_000,
         ge=1_000,
-        description="maximal records of an instance's micro-batch; services that merge topics or look up "
-        "tables hold all in memory, and read a backlog in halves",
+        description="maximal records of an instance's micro-batch; a service that merges topics or looks up "
+        "tables holds all in memory, and reads a backlog in halves",
     )
     commit_records: int = Field(
         60_000,
@@ -164,13 +164,13 @@ class StreamSettings(ServiceSettings):
     jars: Path = Field(Path("/opt/streamstate/jars"), description="folder of the jars of Spark's Kafka source")
     checkpoints: Path = Field(
         Path("/dev/shm/streamstate"),  # noqa: S108, a folder of its own is made in it
-        description="folder for Spark's checkpoints, best in memory; disposable between two starts",
+        description="folder for Spark's checkpoints, best in memory; disposable between starts",
     )
     master: str = Field("", description="Spark master; empty: local[SLOTS]")
     spark: dict[str, str] = Field({}, description='further Spark properties: {"spark.executor.cores": "2"}')
     spark_secret: FilePath | None = Field(
         None,
-        description="file of the secret of driver and executors, the same in all pods of an instance; empty: "
+        description="file of driver's and executors' secret, the same in all pods of an instance; empty: "
         "Spark's own, visible in descriptions of pods",
     )
     driver_memory: str = Field("1g", pattern="^[0-9]+[mgMG]$", description="heap of the Spark driver, at least 512m")

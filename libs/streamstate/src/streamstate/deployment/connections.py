@@ -49,7 +49,7 @@ class KafkaSettings(Settings):
     )
     kafka_scope: str = Field("", description="scope of OAUTHBEARER, if required")
     kafka_region: str = Field("", pattern=r"^[a-z0-9-]*$", description="AWS region, for AWS_MSK_IAM")
-    kafka_ca: FilePath | None = Field(None, description="PEM file of the CA; empty: the system's CAs")
+    kafka_ca: FilePath | None = Field(None, description="PEM file; empty: the system's CAs")
     kafka_certificate: FilePath | None = Field(
         None, description="PEM file, for mutual TLS; the key is unencrypted PKCS 8"
     )
@@ -123,7 +123,7 @@ class RedisSettings(Settings):
     redis_sentinel_password: FilePath | None = Field(None, description="file of the password")
     redis_ca: FilePath | None = Field(
         None,
-        description="PEM file of the CA, for rediss; empty: the system's CAs",
+        description="PEM file, for rediss; empty: the system's CAs",
     )
     redis_certificate: FilePath | None = Field(None, description="PEM file, for mutual TLS")
     redis_key: FilePath | None = Field(None, description="PEM file, for mutual TLS")
@@ -169,7 +169,7 @@ class RegistrySettings(ArchiveSettings):
     )
     registry_username: str = Field("", description="user of the registry")
     registry_password: FilePath | None = Field(None, description="file of the password")
-    registry_ca: FilePath | None = Field(None, description="PEM file of the CA; empty: the system's CAs")
+    registry_ca: FilePath | None = Field(None, description="PEM file; empty: the system's CAs")
 
     @model_validator(mode="after")
     def _registry_is_complete(self) -> Self:

@@ -57,7 +57,7 @@ HELD_BACK = Definition(
 HISTORY = Definition(
     "streamstate_history_seconds",
     ("service", "topic"),
-    "seconds until retention.ms may delete the first needed record of a topic; 0: deleted",
+    "seconds until retention.ms may delete the first needed record; 0: deleted",
 )
 METRICS = (BATCHES, COMMITTED, FAILURES, LAG, HELD_BACK, REFUSED, WAITING, HISTORY)
 

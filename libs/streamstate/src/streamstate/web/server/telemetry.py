@@ -35,7 +35,7 @@ SECONDS = Definition("streamstate_request_seconds", ("service", "route"), "durat
 FORWARDED = Definition(
     "streamstate_forwarded_requests_total",
     ("service",),
-    "requests passed on to the key's owner; steady for a caller without an owner map",
+    "requests passed on to the key's owner, for callers without an owner map",
 )
 STOOD_IN = Definition(
     "streamstate_stood_in_requests_total",
@@ -50,7 +50,7 @@ REFUSED = Definition(
 UNREADABLE = Definition(
     "streamstate_unreadable_files_total",
     ("service", "file"),
-    "looks, each second, at an unusable file of keys or tokens; the previous content stays in use",
+    "looks at an unusable file of keys or tokens; the previous content stays in use",
 )
 OPEN_STREAMS = Definition(
     "streamstate_open_streams",

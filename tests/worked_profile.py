@@ -70,6 +70,30 @@ OVERALL_DECLARED = _WORDS | {
 """Over all keys, lists have no windows, and there are no rules."""
 OVERALL = parse(yaml.safe_dump(OVERALL_DECLARED))
 
+REKEYED = parse("""
+name: rekeyed
+topic: purchases
+key: value.buyer.id
+path: /v1/users/<key>/rekeyed
+where: {kind: {ne: free}}
+fields: {buyer: {type: int(text), member: buyer.id}, kind: str, cents: int}
+measures:
+  purchases: {count: all, over: [1h, ever]}
+  spent: {total: cents, over: [2d, ever]}
+  kinds: {top: 2, of: kind}
+  latest: {recent: 3, of: cents}
+rules:
+  many: {when: {purchases: {gt: 2}}, over: ever}
+""")
+"""With the key from the value."""
+purchases: st.SearchStrategy[bytes] = st.fixed_dictionaries(
+    {
+        "buyer": st.none() | st.fixed_dictionaries({"id": st.sampled_from([None, 0, 1, 2, "1", 1.0, "x", -1, 0.5])}),
+        "kind": st.none() | st.sampled_from(["book", "tea", "free", "free", 1]),
+        "cents": st.none() | st.integers(-5, 5) | st.sampled_from(["many", 2**53]),
+    }
+).map(lambda value: json.dumps(value).encode())
+
 absent = st.none()
 profile_events: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {

@@ -27,7 +27,7 @@ from streamstate.state.memory import MemoryStore
 from streamstate.testing import Driver
 from streamstate.view import View
 from tests.raw import name_json, plain, play_json
-from tests.worked_profile import COMPACT, EVERYTHING, OVERALL, event_json, profile_events
+from tests.worked_profile import COMPACT, EVERYTHING, OVERALL, REKEYED, event_json, profile_events, purchases
 
 PARTITIONS = 2
 COMMUTATIVE = ("metrics",)
@@ -71,6 +71,8 @@ RECORDS: dict[str, st.SearchStrategy[Pair]] = {
     "blobs": st.tuples(users, st.none() | st.binary(max_size=5)),
     "sizes": st.tuples(st.sampled_from(SIZES).map(INT.encode), st.none() | labels.map(str.encode)),
     "events": profile_events.map(lambda event: (LONG.encode(event["key"]), event_json(event))),
+    "purchases": st.tuples(st.none() | st.binary(max_size=3), st.none() | purchases),
+    REKEYED.keyed_topic: st.tuples(st.integers(0, 2).map(LONG.encode), purchases),
     "carts": st.tuples(st.sampled_from(CARTS).map(UUID.encode), st.none() | labels.map(str.encode)),
     "stock": st.tuples(st.sampled_from(STOCK).map(PAIR.encode), st.none() | labels.map(str.encode)),
     "recommendation-rules": st.tuples(
@@ -120,6 +122,7 @@ APPS = {
     "everything": profile_app(EVERYTHING),
     "compact": profile_app(COMPACT),
     "overall": profile_app(OVERALL),
+    "rekeyed": profile_app(REKEYED),
     "controlled": renamed(recommendations.app(CONTROLLED), "controlled", {}),
 }
 MERGING = [name for name, app in APPS.items() if app.merges]
@@ -178,7 +181,7 @@ def counts(driver: Driver) -> list[Any]:
 def effects(driver: Driver) -> list[Any]:
     """Emitted and dead-lettered records, in an order independent of the batches."""
     emitted = [(emit.topic, emit.key, emit.cause.offset, emit.value) for emit in driver.emitted]
-    return [sorted(emitted), sorted((letter.offset, letter.key, letter.value or b"") for letter in driver.dead)]
+    return [sorted(emitted), sorted((letter.offset, letter.key or b"", letter.value or b"") for letter in driver.dead)]
 
 
 def state(driver: Driver) -> tuple[Any, Any, Any]:
@@ -223,7 +226,7 @@ class TestEveryApp:
         outputs = (*app.emits, *(totals.topic for totals in app.totals))
         # Its folds must not take a topic for the one whose name it has.
         others = dict(zip(app.topics, (*app.topics[1:], "another"), strict=True))
-        other = renamed(app, "other", others | {topic: f"other-{topic}" for topic in outputs})
+        other = renamed(app, "other", {topic: f"other-{topic}" for topic in outputs} | others)
         records = numbered(data.draw(pairs_of(app)))
         own, there = folded(app, records), folded(other, {others[topic]: places for topic, places in records.items()})
         assert answers(there) == answers(own)

@@ -27,7 +27,7 @@ from tests.laws.test_app_laws import APPS, CONTROLLED, PARTITIONS, RECORDS, Reco
 from tests.laws.test_erasure_laws import ALL as ERASING
 from tests.laws.test_erasure_laws import World, user_of
 
-PROFILES = ("everything", "compact", "overall")
+PROFILES = ("everything", "compact", "overall", "rekeyed")
 RECOUNTS = {
     **{of.service: of.recounted for of in deployments(CommandSettings.model_validate({}))},
     "kept": replayed(APPS["kept"]),

@@ -121,13 +121,28 @@ def test_another_measure_is_refused_with_the_ways_out() -> None:
 
 
 def test_events_of_one_kind_are_as_said() -> None:
-    [_, text] = [block for language, block in FENCED if language == "yaml"]
+    [_, text, _] = [block for language, block in FENCED if language == "yaml"]
     driver = Driver(profile_app(parse(text)), MemoryStore())
     values = BLOCKS["jsonl"].splitlines()
     driver.feed(0, {"shop-events": [(n, NOW, LONG.encode(1), value.encode()) for n, value in enumerate(values)]})
     found = json.loads(msgspec.json.encode(driver.view("paid", 1, Moment(NOW))))
     assert (found["orders"]["ever"], found["spent"]["ever"], found["last"]) == (1, 250, 1795680000123)
     assert [letter.offset for letter in driver.dead] == [2]
+
+
+def test_a_key_from_the_value_is_as_said() -> None:
+    [*_, text] = [block for language, block in FENCED if language == "yaml"]
+    driver = Driver(profile_app(parse(text)), MemoryStore())
+    sent = re.findall(r"'(shop-\d):(\{.*?\})'", PAGE)
+    rows = [(offset, NOW, key.encode(), value.encode()) for offset, (key, value) in enumerate(sent)]
+    driver.feed(0, {"purchases": rows})
+    [topic, _] = driver.app.topics
+    assert f"the topic `{topic}`" in PAGE
+    driver.feed(0, {topic: [(n, NOW, emit.key, emit.value) for n, emit in enumerate(driver.emitted)]})
+    found = json.loads(msgspec.json.encode(driver.view("sales", 1, Moment(NOW))))
+    assert (found["orders"]["ever"], found["spent"]["1h"]) == (2, 350)
+    [letter] = driver.dead
+    assert f"`{letter.error}`" in PAGE
 
 
 def test_the_profile_of_the_first_page_is_valid() -> None:

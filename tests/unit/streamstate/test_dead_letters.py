@@ -16,7 +16,7 @@ from streamstate.kafka.dlq.records import (
     shortened,
 )
 from streamstate.kafka.dlq.topic import Choice, cause_of, is_receipt, letter_of, overview, stage_of
-from streamstate.kafka.producer import Headers, Outgoing
+from streamstate.kafka.producer import Dated, Headers, Outgoing
 from streamstate.keys import MARKER_HEADER, TEXT, Marker
 from streamstate.processing.decode import DeadLetter, Stage
 from streamstate.verify.derived_topics import DerivedTopicCheck, Effects, by_marker
@@ -31,14 +31,14 @@ def emits(*causes: tuple[str, int]) -> list[Emit]:
     return [Emit("out", b"key", b"value", Record(topic, None, None, offset, 0, 0)) for topic, offset in causes]
 
 
-def message(record: Outgoing, offset: int = 0, written: int = 0) -> Message:
-    topic, key, value, headers = record
+def message(record: Outgoing | Dated, offset: int = 0, written: int = 0) -> Message:
+    topic, key, value, headers = record[:4]
     return Message(
         topic=topic, partition=2, offset=offset, timestamp=(1, written), key=key, value=value, headers=headers
     )
 
 
-def markers(records: Sequence[Outgoing]) -> list[Marker | None]:
+def markers(records: Sequence[Outgoing | Dated]) -> list[Marker | None]:
     return [Marker.from_headers(message(record).headers()) for record in records]
 
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from streamstate.cli.main import app
 from streamstate.cli.profiles.declared import Declared
-from streamstate.keys import LONG
+from streamstate.keys import LONG, partition_of
 from streamstate.processing.decode import RawRecord
 
 HABITS = Path("services/profile/habits.yaml").read_text()
@@ -240,3 +240,25 @@ def test_a_path_of_the_gateway_or_another_service_is_a_fault(check: Any, path: s
     assert result.stderr.endswith(f"; write another path, such as {free}\n")
     assert len(result.stderr.splitlines()) == 1
     assert check(PLAYS.replace("KEY", "long").replace("/v1/users/<key>/plays", free), "--no-kafka").exit_code == 0
+
+
+def test_a_key_from_the_value_is_read_without_the_topic_of_the_keys(check: Any, topic: Any, tmp_path: Path) -> None:
+    text = HABITS.replace("key: long", "key: value.userId").replace("fields: {", "fields: {userId: int, ")
+    values = [{"userId": user, "artistId": 1} for user in (1, 2, 1)]
+    topic(events(*values, {"artistId": 1}, {"userId": "secret"}, {"userId": 1, "artistId": "a"}, key=None), [])
+    answer = json.loads(check(text, "--json").stdout)
+    assert answer["topic"] == "listening-events"
+    assert (answer["dry_run"]["records"], answer["dry_run"]["measures"]["plays"]) == (6, 3)
+    assert answer["dry_run"]["refused"] == {
+        "the member userId is missing or null": 1,
+        "Expected `int | null`, got `str` - at `$.userId`": 1,
+        "Expected `int | null`, got `str` - at `$.artistId`": 1,
+    }
+    declared = Declared.of(tmp_path / "habits.yaml", alone=True)
+    keys = [LONG.encode(user) for user in (1, 2, 1, 1)]
+    found = [*declared.keyed({0: 0, 1: 0}, [0, 1])]
+    assert sorted(record[2] or b"" for _, record in found) == sorted(keys)
+    for partition in (0, 1):
+        own = [record for place, record in found if place == partition]
+        assert [record[0] for record in own] == [*range(len(own))]
+        assert {partition_of(record[2] or b"", 2) for record in own} <= {partition}

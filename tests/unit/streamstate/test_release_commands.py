@@ -3,6 +3,7 @@
 import io
 import random
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from streamstate.cli.releases import drop
 from streamstate.cli.releases.beside import Side, require_unbroken
 from streamstate.cli.releases.progress import _done
 from streamstate.cli.releases.promote import Promotion, _text
-from streamstate.cli.releases.stage import Staged
+from streamstate.cli.releases.stage import Staged, _require_valid
 from streamstate.cli.releases.stage import _text as staged_text
 from streamstate.cli.services import deployment
 from streamstate.errors import Declined
@@ -131,3 +132,13 @@ def test_a_staged_release_is_beside_the_live_one_and_is_dropped_by_name() -> Non
     text = staged_text(answer, "metrics-2", "metrics")
     assert text.startswith("metrics-3 is staged beside metrics-2;")
     assert "`streamstate drop metrics metrics-3` undoes it" in text
+
+
+def test_a_release_with_another_key_from_the_value_is_declined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would read a topic that only it writes, and not before its promotion."""
+    text = "{name: sales, topic: orders, key: value.id, path: /v1/sales/<key>, fields: {id: int, to: int}"
+    (live := tmp_path / "live.yaml").write_text(f"{text}, measures: {{n: {{count: all}}}}}}")
+    (changed := tmp_path / "changed.yaml").write_text(live.read_text().replace("value.id", "value.to"))
+    monkeypatch.setenv("STREAMSTATE_PROFILE", str(live))
+    with pytest.raises(Declined, match="only a publishing release writes orders-by-to-int: install the change as a"):
+        _require_valid(deployment("profile"), {"PROFILE": str(changed), "RELEASE_OF": "sales", "NAME": "sales-2"})

@@ -137,6 +137,7 @@ class Fold:
         than the erasure of their user.
     shared: as `apply`, for state that names no user. It also gets the records of erased users, with None as the key.
     keys: the names of the state keys, up to the first colon, where a fold declares them: no two folds share one.
+    once: the fold that `operators.repeats` wraps, None for another fold.
 
     The state stores version and settings; a state of another version or settings is not continued.
     """
@@ -150,6 +151,7 @@ class Fold:
     users: UserState[Any] | None = None
     shared: Callable[[Sequence[Record[Any, Any]], FoldContext], Iterable[Effect]] = no_effects
     keys: tuple[str, ...] = ()
+    once: "Fold | None" = None
 
     @cached_property
     def topics(self) -> tuple[str, ...]:
@@ -170,12 +172,14 @@ class Derived:
     """Key codec and value type of the records of a derived topic.
 
     Values are JSON, or plain text for strings and numbers; `encode` converts to the topic's format, `decode` back.
+    dated: whether a record has the Kafka timestamp of its cause.
     """
 
     key: KeyCodec[Any]
     value: type
     encode: Recode = as_written
     decode: Recode = as_written
+    dated: bool = False
 
 
 @dataclass(frozen=True)
@@ -258,6 +262,11 @@ class App:
     def requiring_beginning(self) -> frozenset[str]:
         """The topics that a build from nothing needs from their first records on."""
         return frozenset(source.topic for source in self.sources if source.requires_beginning)
+
+    @cached_property
+    def own(self) -> frozenset[str]:
+        """The derived topics that the app itself reads: in the service's format."""
+        return frozenset(self.emits) & {source.own_name for source in self.sources}
 
     @cached_property
     def merges(self) -> bool:

@@ -70,7 +70,7 @@ def renamed(app: App, name: str, topics: Mapping[str, str], group: str = "", rel
     """
     name = name or app.name
     outputs = (*app.emits, *(totals.topic for totals in app.totals))
-    own = (*app.topics, *outputs, dead_letter_topic(app.name))
+    own = dict.fromkeys((*app.topics, *outputs, dead_letter_topic(app.name)))
     if strange := sorted(set(topics) - set(own)):
         msg = f"{app.name} has no topic {', '.join(strange)}; it has {', '.join(own)}: correct TOPICS"
         raise Misconfigured(msg)

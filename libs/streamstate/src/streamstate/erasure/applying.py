@@ -11,6 +11,7 @@ from streamstate.app import App, Effect, Fold, FoldContext, Lookups, Record
 from streamstate.erasure.deletions import Asked, Bound, DeletionRecord
 from streamstate.errors import BadKey
 from streamstate.keys import partition_of
+from streamstate.operators.repeats import without_repeats
 from streamstate.state.operations import Operation, Read
 from streamstate.state.store import DELETIONS, Claim, Commit, OffsetAdvance, Origin, Store, TopicPartition
 from streamstate.view import UserState, seen
@@ -111,8 +112,16 @@ Erased = Mapping[TopicPartition, Mapping[bytes, int]]
 
 def personal(app: App, partition: int, erased: Erased, *, keep_seen: bool) -> Sequence[Fold]:
     """The folds of `app` without the records of erased users; with `keep_seen`, storing the time of each user."""
-    folds = (keeping_seen(fold) if keep_seen and fold.users else fold for fold in app.folds)
-    return [without_erased(fold, partition, erased) for fold in folds]
+    return [_personal(fold, partition, erased, keep_seen=keep_seen) for fold in app.folds]
+
+
+def _personal(fold: Fold, partition: int, erased: Erased, *, keep_seen: bool) -> Fold:
+    if fold.once:
+        # The markers of erased records count: else a repeat behind the erasure would be a first record.
+        inner = replace(fold.once, sources=fold.sources)
+        return without_repeats(_personal(inner, partition, erased, keep_seen=keep_seen))
+    seen = keeping_seen(fold) if keep_seen and fold.users else fold
+    return without_erased(seen, partition, erased)
 
 
 def without_erased(fold: Fold, partition: int, erased: Erased) -> Fold:

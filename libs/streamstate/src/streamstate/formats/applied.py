@@ -11,7 +11,7 @@ from streamstate.formats.plain import WITHIN
 from streamstate.formats.reading import FormatDecoder, KeyReader
 from streamstate.formats.registered.registry import Registry
 from streamstate.formats.writing import FormatEncoder, registering
-from streamstate.keys import CODECS, DIGITS, INT, LONG, KeyCodec
+from streamstate.keys import CODECS, DIGITS, INT, LONG, KeyCodec, Unread
 from streamstate.keys.framed import Framed
 
 ALL = "*"
@@ -34,11 +34,12 @@ def formatted(app: App, formats: Mapping[str, Format], registry: Registry) -> Ap
     Raises `Misconfigured` for a topic that the app does not have, and for a format that does not fit the app.
     """
     totals = {of_topic.topic: of_topic for of_topic in app.totals}
-    own = (*app.topics, *app.emits, *totals)
+    own = [topic for topic in (*app.topics, *app.emits, *totals) if topic not in app.own]
     if strange := sorted(set(formats) - {*own, ALL}):
         msg = f"{app.name} has no topic {', '.join(strange)}; it has {', '.join(own)}: correct FORMATS"
         raise Misconfigured(msg)
     declared = {topic: formats.get(topic, formats.get(ALL, Format())) for topic in own}
+    declared |= dict.fromkeys(app.own, Format())
     if not registry.url and (needed := [topic for topic, each in declared.items() if each.registered]):
         msg = f"the formats of {', '.join(needed)} need a schema registry: set REGISTRY"
         raise Misconfigured(msg)
@@ -71,7 +72,7 @@ def registered(app: App) -> App:
 
 def codec(topic: str, own: KeyCodec[Any], given: Format, registry: Registry) -> KeyCodec[Any]:
     """The codec of a topic's keys, where the service has the codec `own`. Raises `Misconfigured` when none fits."""
-    if not given.key or (given.key == "string" and own.name in ("text", "uuid", "pair")):
+    if not given.key or isinstance(own, Unread) or (given.key == "string" and own.name in ("text", "uuid", "pair")):
         return own
     if given.key in (*REGISTERED, "json") and own.name in ("long", "int", "text", "uuid", "pair"):
         reader = KeyReader(given.key, registry, guids=given.header_ids)

@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from streamstate.app import App, Emit
 from streamstate.kafka.dlq.records import dead_letters, derived, halting, original_headers, shortened, unframed
 from streamstate.kafka.history import TopicHistory
-from streamstate.kafka.producer import Outgoing, send_all
+from streamstate.kafka.producer import Dated, Outgoing, send_all
 from streamstate.processing.decode import DeadLetter
 from streamstate.processing.fitness import require_same_topics
 from streamstate.processing.fold_batch import FoldResult
@@ -76,6 +76,6 @@ class KafkaOutbox:
                 own = [unframed(letter, headers.get(letter.offset, [])) for letter in dead]
             yield from dead_letters(self._app, own, place, self._origins[place[0]].id, headers)
 
-    def _send(self, records: Sequence[Outgoing]) -> None:
+    def _send(self, records: Sequence[Outgoing | Dated]) -> None:
         if records:
             send_all(self._producer(), records, instead=partial(shortened, self._app))

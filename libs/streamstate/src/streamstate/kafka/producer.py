@@ -87,6 +87,8 @@ def send_offsets(out: Producer, offsets: list[TopicPartition], group: object) ->
 
 Headers = list[tuple[str, str | bytes | None]]
 Outgoing = tuple[str, bytes | None, bytes | None, Headers]
+Dated = tuple[str, bytes | None, bytes | None, Headers, int]
+"""A record with its own timestamp, in milliseconds."""
 
 
 BY_KEY = -1
@@ -100,17 +102,18 @@ def present() -> int:
 
 def send_all(
     out: Producer,
-    records: Iterable[Outgoing],
-    instead: Callable[[Outgoing], Outgoing] | None = None,
+    records: Iterable[Outgoing | Dated],
+    instead: Callable[[Outgoing | Dated], Outgoing] | None = None,
     partition: int = BY_KEY,
     clock: Callable[[], int] = present,
 ) -> int:
     """Produce, wait until Kafka has acknowledged every record, and return their number.
 
     An endless stream goes in slices. `instead` maps a record that is too large for its topic to its substitute.
-    `clock` gives the timestamp of each record, in milliseconds. Raises `KafkaException` when a record was not accepted.
+    `clock` gives the timestamp of records without their own, in ms. Raises `KafkaException` when a record
+    was not accepted.
     """
-    refused: list[tuple[KafkaError, Outgoing]] = []
+    refused: list[tuple[KafkaError, Outgoing | Dated]] = []
     count = 0
     for record in records:
         count += 1
@@ -126,10 +129,14 @@ def send_all(
 
 
 def _produce(
-    out: Producer, record: Outgoing, refused: list[tuple[KafkaError, Outgoing]], partition: int, timestamp: int
+    out: Producer,
+    record: Outgoing | Dated,
+    refused: list[tuple[KafkaError, Outgoing | Dated]],
+    partition: int,
+    now: int,
 ) -> None:
     """Hand `record` to the producer; added to `refused` when Kafka does not accept it."""
-    topic, key, value, headers = record
+    topic, key, value, headers, timestamp = record if len(record) == 5 else (*record, now)
 
     def delivered(error: KafkaError | None, _message: Message) -> None:
         if error is not None:

@@ -38,9 +38,8 @@ def without_repeats(fold: Fold) -> Fold:
         if repeats := len(records) - len(first_time):
             yield Count(REPEATS, repeats)
 
-    return replace(
-        fold, sources=tuple(replace(source, marked=True) for source in fold.sources), apply=apply, reads=reads
-    )
+    marked = tuple(replace(source, marked=True) for source in fold.sources)
+    return replace(fold, sources=marked, apply=apply, reads=reads, once=fold)
 
 
 def _is_new(record: Record[Any, Any], last: dict[str, _Place], values: Mapping[Read, Any]) -> bool:

@@ -8,7 +8,7 @@ from confluent_kafka import Message
 
 from streamstate.app import App, Record, Source
 from streamstate.errors import BadRecord, RegistryUnavailable, UnknownSchema
-from streamstate.keys import Headers, Marker, partition_of
+from streamstate.keys import Headers, Marker, Unread, partition_of
 from streamstate.keys.framed import Framed
 
 DEAD = "dead_letters"
@@ -127,7 +127,7 @@ def decode_records(
     """
     topic, decode_key, decode, times = source.own_name, source.key.decode, source.decode, source.times
     partition, partitions = place
-    framed = isinstance(source.key, Framed)
+    framed, unread = isinstance(source.key, Framed), isinstance(source.key, Unread)
     entries: list[Entry] = []
     misplaced: set[int] = set()
     next_offset, time = stored[0] or 0, stored[1]
@@ -155,7 +155,7 @@ def decode_records(
         time = max(time, timestamp)
         entries.append(Record(topic, key, content, offset, timestamp, time))
         # A key of another schema is read where a key of the declared schema would be.
-        if partition_of(source.key.encode(key) if framed else raw_key or b"", partitions) != partition:
+        if not unread and partition_of(source.key.encode(key) if framed else raw_key or b"", partitions) != partition:
             misplaced.add(offset)
     return Decoded(entries, misplaced)
 

@@ -16,6 +16,7 @@ from msgspec import UNSET
 from streamstate.app import App, Effect, Fold, Source, no_effects
 from streamstate.formats.event_times import EventTimes
 from streamstate.keys import CODECS
+from streamstate.operators.repeats import without_repeats
 from streamstate.profile.answer import Answer, Moment, ProfileView
 from streamstate.profile.answer_type import AnswerType
 from streamstate.profile.declaration import Declaration
@@ -28,6 +29,7 @@ from streamstate.profile.layout import NUMBERS, Layout
 from streamstate.profile.measure import EVER, MeasureWords, require
 from streamstate.profile.numbers import COUNT
 from streamstate.profile.overall import OverallView
+from streamstate.profile.rekeying.fold import rekeyed, rekeying
 from streamstate.profile.rules.crossings import CrossingRemoval, crossing_views, expired
 from streamstate.profile.rules.fold import RuleReads, derived
 from streamstate.profile.rules.rule import RuleWords
@@ -129,8 +131,8 @@ def profile_app(declared: Declaration, service: str = SERVICE) -> App:
     fields = [(attributes[name], declared.types[name]) for name in declared.fields]
     times = {attribute: (of.path, of.unit) for attribute, of in fields if of.unit}
     source: Source[Any, Any] = Source(
-        declared.topic,
-        CODECS[declared.key],
+        declared.keyed_topic,
+        CODECS[declared.key_type],
         EventDecoder([declared.types[name] for name in declared.fields], declared.selection),
         requires_beginning=any(measure.ever for measure in declared.resolved),
         times=EventTimes(times) if times else None,
@@ -138,7 +140,9 @@ def profile_app(declared: Declaration, service: str = SERVICE) -> App:
     fold = profile_fold(declared, source, ProfileFold(declared, attributes))
     view = profile_view(declared, OverallView(declared) if declared.everywhere else ProfileView(declared))
     views = view, *finders(declared), *crossing_views(declared)
-    return App(name=declared.name, service=service, folds=(fold,), views=views, emits=derived(declared))
+    folds = (without_repeats(fold), rekeying(declared)) if declared.key_field else (fold,)
+    emits = derived(declared) | rekeyed(declared)
+    return App(name=declared.name, service=service, folds=folds, views=views, emits=emits)
 
 
 def profile_fold(declared: Declaration, source: Source[Any, Any], apply: ProfileFold) -> Fold:
@@ -170,13 +174,13 @@ def _removal(declared: Declaration) -> tuple[Sequence[Read], Any]:
 
 def profile_view(declared: Declaration, view: ProfileView | OverallView) -> View[Any]:
     """The view of a declaration."""
-    layout, codec = Layout(declared), CODECS[declared.key]
+    layout, codec = Layout(declared), CODECS[declared.key_type]
     everywhere = declared.everywhere
     return View(
         name=declared.name,
         path=declared.path,
         summary=declared.summary or f"The profile {declared.name}",
-        topic=declared.topic,
+        topic=declared.keyed_topic,
         key=None if everywhere else codec,
         reads=view.reads,
         answer=view.answer,
@@ -203,9 +207,11 @@ class Profile:
     def over(cls, source: Source[Any, Any], event: type[msgspec.Struct]) -> Fold:
         """The fold over the events of `source`, of the type `event`, whose members are the members of the fields.
 
-        Raises `BadDeclaration` for a declaration with `where`: the source decides about its records.
+        Raises `BadDeclaration` for a declaration with `where`, or a key from the value: the source decides about its
+        records.
         """
         require(not cls.declared.where, "a profile over the source of a service has no where", "where")
+        require(not cls.declared.key_field, "a profile over the source of a service has the source's key", "key")
         members = {field.encode_name: field.name for field in msgspec.structs.fields(event)}
         attributes = {name: members[cls.declared.types[name].path] for name in cls.declared.fields}
         return profile_fold(cls.declared, source, ProfileFold(cls.declared, attributes))

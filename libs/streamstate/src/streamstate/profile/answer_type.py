@@ -50,7 +50,7 @@ class AnswerType:
 
     @property
     def _key(self) -> type:
-        return int if self._declared.key in NUMBER_KEYS else str
+        return int if self._declared.key_type in NUMBER_KEYS else str
 
     def answer(self, key: Any, found: Found, spans: Spans) -> msgspec.Struct:
         """The answer of the values `found`."""
@@ -66,7 +66,7 @@ class AnswerType:
     def example(self) -> msgspec.Struct:
         """An answer, for the document."""
         examples = {each.name: dict.fromkeys(each.labels, self._example(each)) for each in self._declared.resolved}
-        key = CODECS[self._declared.key].parse("42") if self._key is int else "anna"
+        key = CODECS[self._declared.key_type].parse("42") if self._key is int else "anna"
         spans = {window.label: (_EXAMPLE_END - window.ms, _EXAMPLE_END) for window in self._declared.windows}
         return self.answer(key, examples, spans)
 

@@ -29,13 +29,15 @@ from streamstate.state.operations import BEST, DAY_MS
 
 _SERVICE = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
+_IN_VALUE = "value."
 _PATH = re.compile(r"(/[A-Za-z0-9._~-]+|/<key>)+")
 
 
 class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, dict=True):
     """A profile as written.
 
-    name: the deployment's name, unless its release has another. topic: the events' topic. key: the type of its keys.
+    name: the deployment's name, unless its release has another. topic: the events' topic. key: the type of its keys, or
+        `value.` and a member of the events, [as a key](profile.md#10-the-key-from-the-value).
     path: where the gateway answers, with `<key>`; without it, over all keys.
     measures: the members of the answer. fields: the events' members in measures, with their types, and their paths
         where they differ; null counts as absent.
@@ -61,6 +63,28 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     history: str = ""
     where: dict[str, Any] = {}
     compact: bool | None = None
+
+    @property
+    def key_field(self) -> FieldType | None:
+        """The field of the key, None where the topic has the keys."""
+        if not self.key.startswith(_IN_VALUE):
+            return None
+        path = self.key.removeprefix(_IN_VALUE)
+        return next((of for of in self.types.values() if of.path == path and of.name != TIMESTAMP), None)
+
+    @cached_property
+    def key_type(self) -> str:
+        """The type of the profile's keys."""
+        field = self.key_field
+        return self.key if field is None else {"int": "long", "str": "text"}[field.kind]
+
+    @cached_property
+    def keyed_topic(self) -> str:
+        """The topic with the profile's keys. Records with another member or type of the key are in another topic."""
+        field = self.key_field
+        if field is None:
+            return self.topic
+        return f"{self.topic}-by-{field.path}-{field.kind}{'-text' if field.written else ''}"
 
     @cached_property
     def types(self) -> Mapping[str, FieldType]:
@@ -153,11 +177,10 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         name = "a name has small letters, digits and hyphens, up to 40, and begins with a letter"
         require(_SERVICE.fullmatch(self.name), name, "name")
         require(_TOPIC.fullmatch(self.topic), "a topic has letters, digits, dots, hyphens and _, up to 249", "topic")
-        require(self.key not in ("str", "string"), f"there is no key {self.key}; did you mean text?", "key")
-        require_known(self.key, CODECS, "key", "key")
+        self._require_key()
         path = _PATH.fullmatch(self.path) and self.path.count("<key>") <= 1
         require(path, "a path is such as /v1/users/<key>/habits", "path")
-        part = not self.part or (self.key == "long" and not self.everywhere)
+        part = not self.part or (self.key_type == "long" and not self.everywhere)
         require(part, "a part of a user's profile has the key long, and <key> in its path", "part")
         require(not self.where or self.selection, "where has comparisons, such as {type: {eq: play}}", "where")
         require(self.measures, "declare a measure, such as plays: {count: all}", "measures")
@@ -172,6 +195,19 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
             duration_ms(self.history, "history")
         if self.compact:
             self._require_compact()
+
+    def _require_key(self) -> None:
+        if not self.key.startswith(_IN_VALUE):
+            require(self.key not in ("str", "string"), f"there is no key {self.key}; did you mean text?", "key")
+            require_known(self.key, CODECS, "key", "key")
+            return
+        path, field = self.key.removeprefix(_IN_VALUE), self.key_field
+        example = f"declare its type, such as fields: {{userId: {{type: int, member: {path}}}}}"
+        require(field, f"the member {path} is no field; {example}", "key")
+        kinds = field and field.kind in ("int", "str") and not field.unit
+        require(kinds, f"the member {path} is no key; a key is an int, an int(text) or a str", "key")
+        name = f"the topic {self.keyed_topic} has letters, digits, dots, hyphens and _, up to 249; take another member"
+        require(_TOPIC.fullmatch(self.keyed_topic), name, "key")
 
     def _require_slots(self, each: Measure) -> None:
         """The windows over all keys keep numbers by slot, and no events."""

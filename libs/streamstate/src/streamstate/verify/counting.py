@@ -131,7 +131,7 @@ class Counting:
             self._counted["dead_letters"] += 1
             self.dead[topic].add(offset, dead_content(message.value()))
             return
-        if murmur2(message.key() or b"", origin.partitions) != self._partition:
+        if self._recounted.placed(declared) and murmur2(message.key() or b"", origin.partitions) != self._partition:
             self._counted["misplaced_keys"] += 1
         if left_out:
             self.recount.add_erased(declared, time)

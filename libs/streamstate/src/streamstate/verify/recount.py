@@ -58,12 +58,14 @@ class Published:
     """A derived topic: each record with a content must be present at least once, and no other.
 
     caused: the content that a record of the service's topics causes in `topic`, None for none.
+    own: whether the service itself reads the topic, in its own form.
     content: the content of a record of `topic`. Both leave out parts that depend on look-ups.
     """
 
     topic: str
     caused: Callable[[Message], Hashable | None]
     content: Callable[[Message], Hashable]
+    own: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,7 @@ class Recounted:
     dead_letters: the dead-letter topic.
     as_declared: a record of the deployment → the record under the service's topic name and in the service's form, None
         when it cannot be read.
+    placed: whether the key of a declared record decides on its partition.
     """
 
     service: str
@@ -83,13 +86,14 @@ class Recounted:
     published: Published | None = None
     dead_letters: str = ""
     as_declared: Callable[[Message], Message | None] = lambda message: message
+    placed: Callable[[Message], bool] = lambda _message: True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dead_letters", self.dead_letters or dead_letter_topic(self.service))
 
     def content(self, record: Message) -> Hashable:
         """The content of a record of the topic of `published`."""
-        declared = self.as_declared(record)
+        declared = record if self.published and self.published.own else self.as_declared(record)
         return None if declared is None or self.published is None else self.published.content(declared)
 
 

@@ -24,6 +24,7 @@ from streamstate.profile.indexes.fold import IndexExpiry
 from streamstate.state import memory, timelines
 from streamstate.state.operations import DAY_MS, AppendLines, IncrementScores, Insert, Merge, Operation, PushRecent
 from streamstate.verify import profiles, rankings
+from streamstate.verify.profiles import rekeyed
 from streamstate.verify.recount import Recount, Recounted, Stored, days, unequal, wrong_family
 
 BATCH = 2_000
@@ -229,9 +230,11 @@ class ProfileAndReplay(Recount):
 def recounted(app: App) -> Recounted:
     """The recount of `app` without its own. Raises `Misconfigured` for a fold of several topics."""
     fold, *others = app.folds
-    if others or "profile" not in fold.settings:
+    declared = Declaration.of_state(app.name, str(fold.settings["profile"])) if "profile" in fold.settings else None
+    if declared is None or (others and not declared.key_field):
         return replayed(app)
-    declared = Declaration.of_state(app.name, str(fold.settings["profile"]))
+    if declared.key_field:
+        return rekeyed.recounted(app, declared)
     if fold.shared is no_effects or isinstance(fold.shared, IndexExpiry):
         return profiles.recounted(declared)
     return Recounted(app.name, app.topics, partial(ProfileAndReplay, app, declared))

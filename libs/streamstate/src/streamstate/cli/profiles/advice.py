@@ -115,7 +115,7 @@ def of_value(letter: DeadLetter, declared: Declaration, seen: Members) -> str:
 
 def of_keys(declared: Declaration, source: Source[Any, Any], keys: Iterable[bytes | None]) -> str:
     """The next step for refused keys: the types of keys that read all `keys`."""
-    if source.key is not CODECS[declared.key]:
+    if source.key is not CODECS[declared.key_type]:
         return "correct the key of the topic in STREAMSTATE_FORMATS"
     found = set(keys)
     if not any(found):
@@ -128,7 +128,7 @@ def of_keys(declared: Declaration, source: Source[Any, Any], keys: Iterable[byte
 
 def of_mistaken_keys(declared: Declaration, source: Source[Any, Any], keys: Iterable[bytes | None]) -> str:
     """The next step for numbers that are read as text, or texts as numbers; empty where the declared type is right."""
-    own = CODECS[declared.key]
+    own = CODECS[declared.key_type]
     found = {key for key in keys if has_type(own, key)}
     if source.key is not own or not found:
         return ""

@@ -2,9 +2,10 @@
 
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,8 +18,10 @@ from streamstate.app import App, Source
 from streamstate.cli.services import configured, environment, imported
 from streamstate.deployment import logs
 from streamstate.errors import Misconfigured
+from streamstate.formats.reading import FormatDecoder
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.reading import read_to_end
+from streamstate.keys import partition_of
 from streamstate.processing.decode import RawRecord, raw_record
 from streamstate.profile import SERVICE, profile_app
 from streamstate.profile.declaration import Declaration
@@ -69,7 +72,15 @@ class Declared:
 
     @property
     def source(self) -> Source[Any, Any]:
-        return self.app.sources[0]
+        """The declared topic, decoded to the events."""
+        own, *others = self.app.sources
+        if not others:
+            return own
+        (read,) = others
+        decode = read.decode
+        if isinstance(decode, FormatDecoder):
+            return replace(read, times=own.times, decode=replace(decode, decode=KeyedEvents(decode.decode, own.decode)))
+        return replace(read, times=own.times, decode=KeyedEvents(decode, own.decode))
 
     @property
     def latest(self) -> int:
@@ -92,11 +103,36 @@ class Declared:
         begins, ends = self.topics.begins(places), self.topics.ends(places)
         return {partition: begins[topic, partition] for _, partition in places}, {p: ends[topic, p] for _, p in places}
 
+    def keyed(self, begins: Offsets, read: Sequence[int]) -> Iterator[tuple[int, RawRecord]]:
+        """The partition and content of the records in the partitions `read`, with the profile's keys."""
+        if not self.declaration.key_field:
+            yield from self.records({partition: begins[partition] for partition in read})
+            return
+        offsets: Counter[int] = Counter()
+        for _, (_, timestamp, _, value) in self.records(begins):
+            keyed = None
+            with suppress(Exception):
+                keyed = self.app.sources[-1].decode(None, value)
+            if keyed and (partition := partition_of(keyed.key, len(begins))) in read:
+                yield partition, (offsets[partition], timestamp, *keyed)
+                offsets[partition] += 1
+
     def records(self, starts: Offsets) -> Iterator[tuple[int, RawRecord]]:
         """The partition and content of the records from `starts` to the present ends."""
         places = {(self.source.topic, partition): offset for partition, offset in starts.items()}
         for message in read_to_end(self.settings.kafka, places, self.settings.security):
             yield message.partition() or 0, raw_record(message, header_ids=self.source.header_ids)
+
+
+@dataclass(frozen=True)
+class KeyedEvents:
+    """Decodes the event of a value; key: reads its key."""
+
+    key: Callable[[Any, bytes | None], Any]
+    event: Callable[[Any, bytes | None], Any]
+
+    def __call__(self, _key: Any, value: bytes | None) -> Any:
+        return None if self.key(None, value) is None else self.event(None, value)
 
 
 Taken = tuple[re.Pattern[str], str]

@@ -87,7 +87,7 @@ class Planning:
     def plan(self, client: redis.Redis, records: int) -> ProfilePlan:
         """The plan, from a fold of some `records` records. Raises `Declined` when Redis has no room."""
         if not sum(self.sizes.values()):
-            msg = f"{self.app.topics[0]} has no records: send some, and plan then"
+            msg = f"{self.app.topics[-1]} has no records: send some, and plan then"
             raise Declined(msg)
         scratch.require_room(client, min(records, sum(self.sizes.values())) * _EXPECTED_BYTES)
         # Over all keys, the state of a partition does not follow from the state of some keys.
@@ -136,7 +136,7 @@ class Planning:
         estimate, sampled = Estimate(busy, some, total), busy.records + some.records
         return ProfilePlan(
             self.app.name,
-            self.app.topics[0],
+            self.app.topics[-1],
             records,
             round(len(census.keys) * wider),
             sampled,
@@ -168,13 +168,15 @@ def plan(
     of = Declared.of(file)
     begins, ends = of.bounds()
     sizes = {partition: end - begins[partition] for partition, end in ends.items()}
+    if of.declaration.key_field:
+        sizes = dict.fromkeys(sizes, -(-sum(sizes.values()) // len(sizes)))
     client = connect(of.settings.redis, of.settings.redis_timeout_s, of.settings.redis_login)
     if not isinstance(client, redis.Redis):
         msg = f"a cluster of Redis does not measure a plan: {ELSEWHERE}"
         raise Misconfigured(msg)
 
     def log(read: Sequence[int]) -> Iterator[tuple[int, RawRecord]]:
-        return of.records({partition: begins[partition] for partition in read})
+        return of.keyed(begins, read)
 
     planning = Planning(of.declaration, of.app, sizes, log, of.latest, of.tolerance_ms)
     answer = planning.plan(client, records)

@@ -135,9 +135,15 @@ def _next_name(record: Releases) -> str:
 
 
 def _require_valid(of: Deployment, settings: Mapping[str, str]) -> None:
-    """Raise `Misconfigured` where the release would refuse these settings at its start."""
+    """Raise `Misconfigured` where the release would refuse these settings at its start.
+
+    Raises `Declined` for a release that reads a topic of its own which no release writes.
+    """
     with environment(settings):
         app = deployment(of.service).app
+    if strange := sorted(app.own - of.app.own):
+        msg = f"only a publishing release writes {', '.join(strange)}: install the change as a service of another name"
+        raise Declined(msg)
     of.topics.describe((*app.topics, *app.outputs))
 
 

@@ -10,7 +10,7 @@ from hashlib import sha256
 
 from streamstate.app import App, Emit
 from streamstate.kafka.history import TopicHistory
-from streamstate.kafka.producer import Headers, Outgoing
+from streamstate.kafka.producer import Dated, Headers, Outgoing
 from streamstate.keys import MARKER_HEADER, Marker
 from streamstate.processing.decode import DeadLetter, framed
 
@@ -40,7 +40,9 @@ SHORT = 1_024
 _OWN = ("__streams.errors.", "x-", MARKER_HEADER)
 
 
-def derived(app: App, emits: Iterable[Emit], partition: int, topic_ids: Mapping[str, str]) -> Iterable[Outgoing]:
+def derived(
+    app: App, emits: Iterable[Emit], partition: int, topic_ids: Mapping[str, str]
+) -> Iterable[Outgoing | Dated]:
     """The records of derived topics, each with its `Marker`; `emits` are all emits of their causes in `partition`.
 
     `topic_ids` are the ids of the causes' topics, by the service's topic names.
@@ -50,8 +52,10 @@ def derived(app: App, emits: Iterable[Emit], partition: int, topic_ids: Mapping[
         topic, offset = cause = emit.cause.topic, emit.cause.offset
         marker = Marker(topic_ids[topic], partition, offset, numbers[cause])
         numbers[cause] += 1
-        key, value = app.emits[emit.topic].encode(emit.key, emit.value)
-        yield app.output(emit.topic), key, value, [(MARKER_HEADER, marker.encode())]
+        of = app.emits[emit.topic]
+        key, value = of.encode(emit.key, emit.value)
+        record: Outgoing = (app.output(emit.topic), key, value, [(MARKER_HEADER, marker.encode())])
+        yield (*record, emit.cause.timestamp) if of.dated else record
 
 
 def dead_letters(
@@ -87,12 +91,12 @@ def halting(letters: Iterable[Outgoing]) -> Iterable[Outgoing]:
     return ((topic, key, value, [*headers, (HALTED_HEADER, b"")]) for topic, key, value, headers in letters)
 
 
-def shortened(app: App, record: Outgoing) -> Outgoing:
+def shortened(app: App, record: Outgoing | Dated) -> Outgoing:
     """The dead letter for a record that is too large for its topic: its first kilobyte, length and SHA-256.
 
     A derived record also becomes a dead letter, with its marker as the key and its topic as a header.
     """
-    topic, key, value, headers = record
+    topic, key, value, headers = record[:4]
     content = value or b""
     kept = [(name, text) for name, text in headers if len(text or b"") <= SHORT and name.startswith(_OWN)]
     size = [(SIZE_HEADER, str(len(content)).encode()), (SHA256_HEADER, sha256(content).hexdigest().encode())]

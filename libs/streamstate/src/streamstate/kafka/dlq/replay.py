@@ -65,7 +65,7 @@ class DeadLetterReplay:
             if is_receipt(message):
                 replayed.add(cause_of(message))
             elif (letter := letter_of(message)) in self.choice:
-                if obstacle := _obstacle(letter, ids.get(letter.topic)):
+                if obstacle := self._obstacle(letter, ids.get(letter.topic)):
                     plan.left_out[obstacle] += 1
                 elif letter.cause:
                     # A letter may come twice, after a crash or a new build.
@@ -105,17 +105,18 @@ class DeadLetterReplay:
         receipt: Headers = [(TOPIC_ID_HEADER, topic_id.encode()), (RECEIPT_HEADER, place)]
         out.produce(self.app.dead_letters, None, message.key(), letter.partition, headers=receipt)
 
-
-def _obstacle(letter: Letter, topic_id: str | None) -> str:
-    """Why `letter` cannot be replayed on its topic of this id (None: a topic not read); empty if it can."""
-    if letter.stage == DERIVED:
-        return "of a derived record too large for its topic"
-    if letter.stage == NOT_COMMITTED:
-        return "of a record still to be folded"
-    if letter.size is not None:
-        return "only the first kilobyte of the value is kept"
-    if topic_id is None:
-        return "of a topic no longer read"
-    if letter.cause is None or letter.cause[0] != topic_id:
-        return "of a recreated topic"
-    return ""
+    def _obstacle(self, letter: Letter, topic_id: str | None) -> str:
+        """Why `letter` cannot be replayed on its topic of this id (None: a topic not read); empty if it can."""
+        if letter.stage == DERIVED:
+            return "of a derived record too large for its topic"
+        if letter.stage == NOT_COMMITTED:
+            return "of a record still to be folded"
+        if letter.size is not None:
+            return "only the first kilobyte of the value is kept"
+        if topic_id is None:
+            return "of a topic no longer read"
+        if letter.topic in self.app.marked:
+            return "of a derived topic, where its marker is a repeat: build the state anew"
+        if letter.cause is None or letter.cause[0] != topic_id:
+            return "of a recreated topic"
+        return ""

@@ -84,7 +84,7 @@ class Finder:
 
     def _found(self, walk: Walk, query: FindKeys) -> Steps:
         keys, cursor = yield from walk.find(query.limit, query.cursor)
-        return FoundKeys([int(key) for key in keys] if self._declared.key in NUMBER_KEYS else list(keys), cursor)
+        return FoundKeys([int(key) for key in keys] if self._declared.key_type in NUMBER_KEYS else list(keys), cursor)
 
 
 def _counted(walk: Walk) -> Steps:
@@ -96,10 +96,10 @@ def finders(declared: Declaration) -> Sequence[View[Any]]:
     if not indexes_of(declared):
         return ()
     finder, beside = Finder(declared), declared.path.replace("/<key>", "")
-    examples = FoundKeys([42] if declared.key in NUMBER_KEYS else ["anna"], None), NumberOfKeys(1, exact=True)
+    examples = FoundKeys([42] if declared.key_type in NUMBER_KEYS else ["anna"], None), NumberOfKeys(1, exact=True)
     find = f"The keys of {declared.name} with given values"
     count = f"The number of keys of {declared.name} with given values"
-    shared = declared.topic, None, finder.reads, finder.answer
+    shared = declared.keyed_topic, None, finder.reads, finder.answer
     return (
         View(f"{declared.name}-find", f"{beside}/find", find, *shared, examples[0], FindKeys, scope=EXPLORE, cost=COST),
         View(

@@ -140,15 +140,15 @@ class CrossingsOf:
 
 def crossing_views(declared: Declaration) -> Iterable[View[Any]]:
     """The view of each rule."""
-    key = 42 if declared.key in NUMBER_KEYS else "anna"
+    key = 42 if declared.key_type in NUMBER_KEYS else "anna"
     for rule in declared.ruled:
-        of, position = CrossingsOf(declared.topic, rule.name), offsets_text({(declared.topic, 0): 18})
+        of, position = CrossingsOf(declared.keyed_topic, rule.name), offsets_text({(declared.keyed_topic, 0): 18})
         example = KeptCrossings([KeptCrossing(rule.name, key, 51, 1_795_680_000_000, position)], position)
         yield View(
             f"{declared.name}-rule-{rule.name}",
             f"{RULES}{declared.name}/{rule.name}",
             f"The last crossings of the rule {rule.name}",
-            declared.topic,
+            declared.keyed_topic,
             None,
             of.reads,
             of.answer,

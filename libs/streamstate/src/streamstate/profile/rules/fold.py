@@ -31,7 +31,7 @@ def rules_topic(declared: Declaration) -> str:
 
 def derived(declared: Declaration) -> dict[str, Derived]:
     """The derived topic, for `App.emits`; none without a rule."""
-    return {rules_topic(declared): Derived(CODECS[declared.key], Crossing)} if declared.rules else {}
+    return {rules_topic(declared): Derived(CODECS[declared.key_type], Crossing)} if declared.rules else {}
 
 
 class RuleReads:
@@ -71,7 +71,7 @@ class RuleFold:
         self._measures = {rule.name: WindowMeasure(rule.measure, declared) for rule in declared.ruled if rule.window}
         self._tests = {rule.name: rule.when.compiled(lambda _name: lambda value: value) for rule in declared.ruled}
         self._longest = max((rule.window.ms for rule in declared.ruled if rule.window), default=0)
-        self._key, self._topic = CODECS[declared.key], rules_topic(declared)
+        self._key, self._topic = CODECS[declared.key_type], rules_topic(declared)
 
     def effects(self, by_key: Mapping[Any, Events], context: FoldContext) -> Iterable[Effect]:
         """The records in the order of their causes, also kept in the state, and the states of the rules."""

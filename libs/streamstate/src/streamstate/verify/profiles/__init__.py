@@ -4,14 +4,13 @@ import json
 import operator
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from functools import cached_property, partial
 from typing import Any
 
 import msgspec
 from confluent_kafka import Message
 
-from streamstate.errors import BadRecord
 from streamstate.keys import CODECS
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.measure import EVER, MeasureWords
@@ -19,6 +18,7 @@ from streamstate.verify import rankings
 from streamstate.verify.profiles.indexes import INDEX, IndexRecount
 from streamstate.verify.profiles.rules import CROSSINGS, RuleRecount
 from streamstate.verify.profiles.words import (
+    UNUSABLE,
     Event,
     counted,
     event_of,
@@ -34,7 +34,6 @@ from streamstate.verify.recount import Recount, Recounted, Stored, days, unequal
 DAY_MS, SLOT_MS = 86_400_000, 300_000
 SLOTS = "slots"
 _MOST = 2**63 - 1
-_UNUSABLE = (ValueError, TypeError, InvalidOperation, OverflowError, RecursionError, BadRecord)
 
 
 class ProfileRecount(Recount):
@@ -54,12 +53,18 @@ class ProfileRecount(Recount):
         self._rules = RuleRecount(declared, declared.kept_ms if declared.windows else 0) if declared.rules else None
         self._paths = {name: name if isinstance(words, str) else words.member for name, words in fields}
 
-    def add(self, message: Message, stream_time: int) -> bool:
+    def read(self, message: Message) -> tuple[Any, dict[str, Any] | None] | None:
+        """Key and event of a record, no event where `where` leaves the record out; None for an unusable record."""
         try:
-            key = CODECS[self._declared.key].decode(message.key())
-            event = event_of(message.value(), self._kinds, self._paths, self._declared.where)
-        except _UNUSABLE:
+            key = CODECS[self._declared.key_type].decode(message.key())
+            return key, event_of(message.value(), self._kinds, self._paths, self._declared.where)
+        except UNUSABLE:
+            return None
+
+    def add(self, message: Message, stream_time: int) -> bool:
+        if (read := self.read(message)) is None:
             return False
+        key, event = read
         self._read = True
         self._advance(message, stream_time)
         if self._declared.windows:
@@ -280,5 +285,5 @@ class ProfileRecount(Recount):
 
 
 def recounted(declared: Declaration) -> Recounted:
-    """The recount of a declaration's state."""
+    """The recount of a declaration's state, over a topic with the profile's keys."""
     return Recounted(declared.name, (declared.topic,), partial(ProfileRecount, declared))

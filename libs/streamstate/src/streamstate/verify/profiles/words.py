@@ -4,11 +4,15 @@ import json
 import math
 import operator
 from collections.abc import Iterable, Mapping
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any
 
+from streamstate.errors import BadRecord
 from streamstate.profile.measure import MeasureWords
+
+UNUSABLE = (ValueError, TypeError, InvalidOperation, OverflowError, RecursionError, BadRecord)
+"""Errors of a record that cannot be used."""
 
 _MOST = 2**63 - 1
 _LONGEST = 1_024
@@ -22,16 +26,26 @@ Event = Mapping[str, Any]
 def event_of(
     value: bytes | None, kinds: Mapping[str, str], paths: Mapping[str, str], where: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """The fields of a value, None where `where` leaves it out. Raises an error of `_UNUSABLE`."""
+    """The fields of a value, None where `where` leaves it out. Raises an error of `UNUSABLE`."""
     if value is None and where:
         return None
-    content = json.loads((value or b"").decode(), parse_constant=int, parse_float=Decimal)
-    if not isinstance(content, dict):
-        raise TypeError
+    content = _content(value)
     named = {name: _value(_member(content, paths[name]), kinds[name]) for name in _named(where)}
     if not holds(where, named):
         return None
     return {name: _value(_member(content, paths[name]), kind) for name, kind in kinds.items()}
+
+
+def member_of(value: bytes | None, path: str, kind: str) -> Any:
+    """The member of a value. Raises an error of `UNUSABLE`."""
+    return _value(_member(_content(value), path), kind)
+
+
+def _content(value: bytes | None) -> Any:
+    content = json.loads((value or b"").decode(), parse_constant=int, parse_float=Decimal)
+    if not isinstance(content, dict):
+        raise TypeError
+    return content
 
 
 def _member(content: Any, path: str) -> Any:

@@ -103,6 +103,8 @@ MEASURE = HEAD + "measures:\n  plays: {count: all}\n  "
             6,
             "compact: expected true or false, found a map",
         ),
+        (HEAD + "measures: {1: {count: all}}", 6, "each name is a text; put numbers"),
+        (HEAD + "measures:\n  plays: {count: all}\n  on: {count: all}", 6, "on and off into quotes"),
         (HEAD + "summary: 7\nmeasures: {plays: {count: all}}", 6, "a text, found a whole number; put it into quotes"),
         (HEAD.replace("key: long", "key: string") + "measures: {plays: {count: all}}", 3, "did you mean text?"),
         (HEAD + "measures:\n\tplays: {count: all}", 7, "cannot start any token; indent by spaces"),

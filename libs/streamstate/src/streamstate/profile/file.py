@@ -41,6 +41,9 @@ _EXAMPLES = {
 
 _MISSING = re.compile(r"Object missing required field `(\w+)`")
 _EXPECTED = re.compile(r"Expected `([^`]+)`, got `([^`]+)`")
+_KEY = "`key` in "
+"""In an error of msgspec about the name of a member."""
+_NAMES = "each name is a text; put numbers, dates, null, yes, no, on and off into quotes"
 _NOUNS = {
     "object": "a map",
     "array": "a list",
@@ -138,9 +141,10 @@ def _convert(content: Any, kind: type[T], *path: str) -> T:
     try:
         return msgspec.convert(content, kind)
     except msgspec.ValidationError as error:
-        reason, _, place = str(error).partition(" - at `$")
+        reason, _, place = str(error).replace(_KEY, "").partition(" - at `$")
         inner = [part for part in place.rstrip("`").replace("[...]", ".").split(".") if part]
-        raise BadDeclaration(_plain(reason, content, [*path, *inner]), *path, *inner) from error
+        said = _NAMES if _KEY in str(error) else _plain(reason, content, [*path, *inner])
+        raise BadDeclaration(said, *path, *inner) from error
 
 
 def _plain(reason: str, content: Any, path: Sequence[str]) -> str:

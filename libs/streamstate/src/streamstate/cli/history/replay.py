@@ -89,7 +89,7 @@ def _deployed(service: str) -> Deployment:
     try:
         return as_stored(of)
     except (redis.ConnectionError, redis.TimeoutError) as error:
-        typer.echo(f"streamstate: no live release is known, for Redis cannot be read: {error}", err=True)
+        typer.echo(f"streamstate: Redis cannot be read ({error}): the settings of the environment apply", err=True)
         return of
 
 

@@ -103,6 +103,7 @@ MEASURE = HEAD + "measures:\n  plays: {count: all}\n  "
             6,
             "compact: expected true or false, found a map",
         ),
+        (MEASURE + "played: {count: al}", 8, "there is no field al; did you mean all?"),
         (HEAD + "measures: {1: {count: all}}", 6, "each name is a text; put numbers"),
         (HEAD + "measures:\n  plays: {count: all}\n  on: {count: all}", 6, "on and off into quotes"),
         (HEAD + "summary: 7\nmeasures: {plays: {count: all}}", 6, "a text, found a whole number; put it into quotes"),

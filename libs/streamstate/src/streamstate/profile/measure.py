@@ -128,7 +128,7 @@ def resolve(name: str, words: MeasureWords, types: Mapping[str, FieldType]) -> M
     kind, field, weight = _subject(words, place)
     for word, named in (("by", words.by), ("total", weight), ("of" if words.of else kind, field)):
         if named:
-            require_known(named, types, "field", *place, word)
+            require_known(named, [*types, *(["all"] if word == "count" else [])], "field", *place, word)
     if numbers := weight or (field if kind in _NUMBERS else ""):
         numeric = types[numbers].kind in ("int", "decimal")
         require(numeric, f"{numbers} is no number", *place, "total" if weight else kind)

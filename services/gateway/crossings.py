@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from streamstate.profile.rules.crossings import END, MOST, RULES, Crossing
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.events import LAST_EVENT_ID, ServerSentEvent
 from streamstate.web.http.parameters import bad_parameter
-from streamstate.web.http.problems import Problem
+from streamstate.web.http.problems import Problem, is_final
 
 CROSSING = "crossing"
 """The type of the events."""
@@ -50,13 +50,14 @@ class Feed:
         self._end = end
         self._poll_s = poll_s
         self._pages: dict[str, Page] = {}
+        self._refused = False
         self._moved = asyncio.Event()
 
     async def following(self, position: str) -> Page:
-        """The crossings behind `position`, once there are any."""
+        """The crossings behind `position`, once there are any. Raises the `Problem` of a refused position or rule."""
         while True:
             moved = self._moved
-            if position != self._end:
+            if position != self._end or self._refused:
                 page = self._pages.get(position) or await self._read(position)
                 if page.events:
                     return page
@@ -65,21 +66,35 @@ class Feed:
     async def keep_polling(self) -> None:
         """Read new crossings until no client is left."""
         while self.clients:
-            page = await self._read(self._end)
+            page = await self._polled()
             if page.events:
                 self._pages[self._end] = page
                 self._end = page.end
                 if len(self._pages) > PAGES:
                     del self._pages[next(iter(self._pages))]
+            if page.events or self._refused:
                 moved, self._moved = self._moved, asyncio.Event()
                 moved.set()
             if len(page.events) < MOST:
                 await asyncio.sleep(self._poll_s)
 
+    async def _polled(self) -> Page:
+        """The crossings behind the end; none, and `_refused`, when each client's read raises a `Problem`."""
+        try:
+            page = await self._read(self._end)
+        except Problem:
+            page, self._refused = Page((), self._end), True
+        else:
+            self._refused = False
+        return page
+
     async def _read(self, position: str) -> Page:
         while True:
-            with suppress(StreamStateError):
+            try:
                 return await self._ask(position)
+            except StreamStateError as error:
+                if is_final(error):
+                    raise
             await asyncio.sleep(self._poll_s)
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from services.gateway.owners import Owners
@@ -12,12 +12,17 @@ from streamstate.errors import StreamStateError
 from streamstate.web.client.instances import Query
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.events import LatestEvent, ServerSentEvent
+from streamstate.web.http.problems import is_final
 
 PERIOD_S = 1.0
 """The least seconds between two reads of an answer."""
 
 REST = 9
 """The pause after a read, in durations of the read: all reads take a tenth of the time of one instance."""
+
+
+_Asked = tuple[str, tuple[tuple[str, str], ...]]
+"""Path and query."""
 
 
 @dataclass
@@ -34,7 +39,7 @@ class PolledAnswers:
         self._owners = owners
         self._router = router
         self._timeout_s = timeout_s
-        self._polled: dict[tuple[str, tuple[tuple[str, str], ...]], _Polled] = {}
+        self._polled: dict[_Asked, _Polled] = {}
         self._polling: asyncio.Task[None] | None = None
 
     async def read(self, path: str, query: Query, deadline: Deadline) -> ServerSentEvent:
@@ -57,13 +62,21 @@ class PolledAnswers:
         finally:
             polled.clients -= 1
             if not polled.clients:
-                del self._polled[asked]
+                self._forget(asked, polled)
 
     async def _keep_polling(self) -> None:
         while self._polled:
-            (path, query), polled = min(self._polled.items(), key=lambda item: item[1].read_at)
+            asked, polled = min(self._polled.items(), key=lambda item: item[1].read_at)
             await asyncio.sleep(polled.read_at + PERIOD_S - time.monotonic())
             started = polled.read_at = time.monotonic()
-            with suppress(StreamStateError):
-                polled.latest.publish(await self.read(path, query, Deadline(started + self._timeout_s)))
+            try:
+                polled.latest.publish(await self.read(*asked, Deadline(started + self._timeout_s)))
+            except StreamStateError as error:
+                if is_final(error):
+                    self._forget(asked, polled)
+                    polled.latest.end(error)
             await asyncio.sleep(REST * (time.monotonic() - started))
+
+    def _forget(self, asked: _Asked, polled: _Polled) -> None:
+        if self._polled.get(asked) is polled:
+            del self._polled[asked]

@@ -1,6 +1,6 @@
 """Two instances of metrics and one of names, really served, over stores in memory; the gateway before them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,17 +63,25 @@ class Services:
 
     def start(self, app: App, instances: int) -> None:
         """Serve `app`; its instances own the partitions in turn."""
+        self._start(app, [f"127.0.0.1:{free_port()}" for _ in range(instances)])
+
+    def _start(self, app: App, addresses: Sequence[str]) -> None:
         store = self.stores[app.name] = MemoryStore()
         self.topics.counts |= dict.fromkeys(app.topics, PARTITIONS)
         self.at[app.name] = []
-        for _ in range(instances):
-            address = f"127.0.0.1:{free_port()}"
+        for address in addresses:
             freshness = Freshness(self.topics, app.topics)
             self.freshness.append(freshness)
             settings = _settings(advertise=address, **self.http)
             api = build(app, settings, MemoryReader(store), freshness, self.deletions)
             self.at[app.name].append(self.serve(address, api))
         self.share_out(app.name)
+
+    def replace(self, app: App) -> None:
+        """Serve `app`, with an empty state, at the addresses of the app of the same name."""
+        for served in self.at[app.name]:
+            served.stop()
+        self._start(app, [served.address for served in self.at[app.name]])
 
     def start_recommendations(self, instances: int) -> None:
         """Serve the recommender; each instance has a graph of its own, as of the last `play`."""

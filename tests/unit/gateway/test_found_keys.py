@@ -17,16 +17,15 @@ from tests.unit.gateway.deployment import PARTITIONS, Services
 from tests.unit.gateway.guarding import ADMIN, EXPLORE, MAY, READ, Guarded
 from tests.waiting import until
 
-APP = profile_app(
-    parse("""
+YAML = """
 name: habits
 topic: visits
 key: long
 path: /v1/users/<key>/habits
 part: true
 measures: {visits: {count: all, over: [7d, ever], index: true}}
-""")
-)
+"""
+APP = profile_app(parse(YAML))
 FIND, COUNT = "/v1/users/habits/find", "/v1/users/habits/count"
 USERS = range(200)
 
@@ -150,3 +149,14 @@ def test_the_size_of_a_segment_is_sent_again_when_it_has_changed(services: Servi
     until(lambda: refused.blocks)
     assert refused.status == 400
     assert "did you mean visits_7d?" in refused.blocks[0]
+
+
+def test_a_streamed_size_ends_with_the_reason_when_the_index_is_gone(services: Services) -> None:
+    Visits(services)
+    gateway = services.app(owners_ttl_s=0.1)
+    client = Listener(services.loop, gateway, f"{COUNT}/stream?where=visits_ever.ge.2")
+    assert client.next().data == {"count": 0, "exact": True}
+    services.replace(profile_app(parse(YAML.replace(", index: true", ""))))
+    end = client.next()
+    assert (end.name, end.data["status"]) == ("problem", 404)
+    until(lambda: client.ended)

@@ -190,3 +190,16 @@ def test_the_streams_count_towards_the_limit(services: Services, gateway: Asgi) 
     assert [client.status for client in clients] == [200, 200, 200, 503]
     clients[0].leave()
     assert listen(services, gateway).status == 200
+
+
+def test_a_stream_ends_with_the_reason_when_the_rule_is_gone(services: Services, visits: Visits) -> None:
+    gateway = services.app(watch_ms=20, owners_ttl_s=0.1)
+    client, other = listen(services, gateway), listen(services, gateway, path="/v1/rules/many/stream")
+    changed = profile_app(parse(YAML.replace("third:", "fourth:")))
+    services.replace(changed)
+    end = client.next()
+    assert (end.name, end.data["status"]) == ("problem", 404)
+    until(lambda: client.ended)
+    services.replace(APP)
+    visits.feed(*[1] * 5)
+    assert other.next().data["rule"] == "many"

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from streamstate.web.http.problems import RETRY_AFTER_S, Problem
+from streamstate.web.http.problems import RETRY_AFTER_S, Problem, encoded
 
 CONTENT_TYPE = "text/event-stream"
 LAST_EVENT_ID = "Last-Event-ID"
@@ -23,6 +23,9 @@ RETRY_MS = 1_000
 """Milliseconds after which clients connect again."""
 
 HEARTBEAT = b": heartbeat\n\n"
+PROBLEM = "problem"
+"""The type of the last event of a stream that the server ends with a reason."""
+
 _BEGIN = f"retry: {RETRY_MS}\n\n".encode()
 
 
@@ -43,7 +46,7 @@ class Series(Protocol):
     """The events of one stream."""
 
     async def after(self, seen: ServerSentEvent | None) -> ServerSentEvent:
-        """The event to send after `seen`, the last sent event, once there is one."""
+        """The event to send after `seen`, the last sent event, once there is one. Raises a `Problem` at the end."""
         ...
 
 
@@ -52,6 +55,7 @@ class LatestEvent:
 
     def __init__(self) -> None:
         self.event: ServerSentEvent | None = None
+        self._problem: Problem | None = None
         self._changed = asyncio.Event()
 
     def publish(self, event: ServerSentEvent) -> None:
@@ -61,9 +65,16 @@ class LatestEvent:
             changed, self._changed = self._changed, asyncio.Event()
             changed.set()
 
+    def end(self, problem: Problem) -> None:
+        """No event follows, because of `problem`."""
+        self._problem = problem
+        self._changed.set()
+
     async def after(self, seen: ServerSentEvent | None) -> ServerSentEvent:
-        """The newest event, once it differs from `seen`."""
+        """The newest event, once it differs from `seen`. Raises the `Problem` of the end."""
         while self.event is None or self.event is seen:
+            if self._problem:
+                raise self._problem
             await self._changed.wait()
         return self.event
 
@@ -115,6 +126,9 @@ async def chunks(series: Series, last_id: str, heartbeat_s: float) -> AsyncItera
                 event = await series.after(seen)
         except TimeoutError:
             yield HEARTBEAT
+        except Problem as problem:
+            yield ServerSentEvent(PROBLEM, "", encoded(problem)).encoded
+            return
         else:
             known = seen is None and event.id and event.id == last_id
             seen = event

@@ -1,7 +1,8 @@
 """Errors as answers: problem+json (RFC 9457), one translation for all, each with a next step."""
 
 from collections.abc import Iterable
-from typing import Any
+from http import HTTPStatus
+from typing import Any, TypeGuard
 
 import msgspec
 import structlog
@@ -38,6 +39,11 @@ class Problem(StreamStateError):
         self.detail = detail
         self.members = members
         self.headers = {"Retry-After": str(RETRY_AFTER_S)} if status == 503 else {}
+
+
+def is_final(error: StreamStateError) -> TypeGuard[Problem]:
+    """Whether the same request fails again, unlike in a failure of the server."""
+    return isinstance(error, Problem) and error.status < HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 def not_ready(detail: str, **members: Any) -> Problem:

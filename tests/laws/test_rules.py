@@ -149,6 +149,7 @@ FAULTS = {
     "binge: {when: {}}": "a rule compares one measure, such as when: {plays: {gt: 50}}",
     "binge: {when: {plays: {gt: 3}}, over: 1h, cooldown: long}": "'long' is no duration",
     "binge: {when: {plays: {gt: 3}}, over: 1h, cool: 1h}": "there is no member cool; did you mean cooldown?",
+    "stream: {when: {plays: {gt: 3}}, over: 1h}": "stream ends the paths of streams of rules: give the rule another",
     "a-b: {when: {plays: {gt: 3}}, over: 1h}": "a-b: a rule has letters, digits and _",
 }
 

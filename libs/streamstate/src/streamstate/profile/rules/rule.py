@@ -21,6 +21,9 @@ from streamstate.profile.numbers import is_number
 _VALUES = ("count", "total", "least", "most", "distinct", "sessions")
 """The kinds of measures with one number."""
 
+STREAM = "stream"
+"""The last part of the path of a stream."""
+
 
 class RuleWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A rule as written.
@@ -49,6 +52,7 @@ def resolve_rule(name: str, words: RuleWords, measures: Mapping[str, Measure], t
     """The rule called `name`. Raises `BadDeclaration`."""
     place = ("rules", name)
     require_name(name, "rule", *place)
+    require(name != STREAM, f"{STREAM} ends the paths of streams of rules: give the rule another name", *place)
     one = len(words.when) == 1
     require(one, "a rule compares one measure, such as when: {plays: {gt: 50}}", *place, "when")
     (subject,) = map(str, words.when)

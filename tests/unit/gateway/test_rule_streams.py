@@ -174,6 +174,8 @@ def test_two_profiles_with_a_rule_of_one_name_are_told_apart(services: Services,
     [
         ("/v1/rules/fourth/stream", "", 404, "there is no such rule; the rules are /v1/rules/alarms/many, "),
         (STREAM, "garbage", 400, "Last-Event-ID: this is no id of an event of this stream"),
+        (STREAM, "visits:4=1", 400, "Last-Event-ID: this is no id of an event of this stream"),
+        (STREAM, "visits:*=1", 400, "Last-Event-ID: this is no id of an event of this stream"),
         (STREAM, "plays:0=1", 400, "Last-Event-ID: this is no id of an event of this stream"),
     ],
 )

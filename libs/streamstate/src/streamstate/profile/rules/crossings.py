@@ -117,12 +117,10 @@ class CrossingsOf:
 
     def _following(self, partitions: range, query: NextCrossings) -> Steps:
         given = offsets_of(query.after)
-        if any(topic != self._topic for topic, _ in given):
+        if any(topic != self._topic or partition not in partitions for topic, partition in given):
             msg = f"after: this is no position in {self._topic}; begin anew without after"
             raise BadParameter(msg)
-        at = {
-            partition: offset for (_, partition), offset in offsets_of(query.after).items() if partition in partitions
-        }
+        at = {partition: offset for (_, partition), offset in given.items()}
         values = yield {
             partition: [_between(self._rule, at.get(partition, 0), n=query.limit)] for partition in partitions
         }

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
+from urllib.parse import quote_plus
 
 import msgspec
 
@@ -28,6 +29,10 @@ EXAMPLE = Crossing("binge", 1, 51, 1_795_680_000_000)
 
 PAGES = 16
 """Reads of a rule whose crossings are kept for its clients; a slower client reads for itself."""
+
+
+LONGEST = 7_800
+"""The longest percent-encoded position: a header or the line of a request has 8,190 bytes."""
 
 
 class Page(NamedTuple):
@@ -159,9 +164,20 @@ class Crossings:
         return await self._ask(path, position, Deadline(time.monotonic() + self._timeout_s))
 
     async def _ask(self, path: str, position: str, deadline: Deadline) -> Page:
+        _require_fitting(path, position)
         query = [("after", position), ("limit", str(MOST))]
         found = msgspec.json.decode(await self._router.body(self._owners.now, path, query, deadline))
+        _require_fitting(path, found["end"])
         return Page([event(crossing) for crossing in found["crossings"]], found["end"])
+
+
+def _require_fitting(path: str, position: str) -> None:
+    """Raise a 404 `Problem` for a position that no client or instance accepts."""
+    if len(quote_plus(position)) > LONGEST:
+        topic = f"{path.split('/')[-2]}-rules"
+        raise Problem(
+            404, "not-found", f"the id of an event has too many partitions for a header; read the topic {topic}"
+        )
 
 
 def rule_path(at: Directory, rule: str, profile: str) -> str:

@@ -169,6 +169,19 @@ def test_two_profiles_with_a_rule_of_one_name_are_told_apart(services: Services,
     assert of_one.next().data == {"rule": "more", "key": 2, "value": 5, "at": 1_000}
 
 
+def test_a_topic_with_too_many_partitions_has_no_streams(
+    services: Services, gateway: Asgi, visits: Visits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.gateway.crossings.LONGEST", len("visits%3A0%3D3"))
+    client = listen(services, gateway)
+    visits.cross(*USERS)
+    end = client.next()
+    assert (end.name, end.data["status"]) == ("problem", 404)
+    assert end.data["detail"] == "the id of an event has too many partitions for a header; read the topic alarms-rules"
+    until(lambda: client.ended)
+    assert listen(services, gateway).status == 404
+
+
 @pytest.mark.parametrize(
     ("path", "last_id", "status", "reason"),
     [
@@ -176,6 +189,7 @@ def test_two_profiles_with_a_rule_of_one_name_are_told_apart(services: Services,
         (STREAM, "garbage", 400, "Last-Event-ID: this is no id of an event of this stream"),
         (STREAM, "visits:4=1", 400, "Last-Event-ID: this is no id of an event of this stream"),
         (STREAM, "visits:*=1", 400, "Last-Event-ID: this is no id of an event of this stream"),
+        (STREAM, ",".join(["visits:0=1"] * 600), 404, "the id of an event has too many partitions for a header"),
         (STREAM, "plays:0=1", 400, "Last-Event-ID: this is no id of an event of this stream"),
     ],
 )

@@ -3,6 +3,7 @@
 import gc
 import os
 import re
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -57,7 +58,8 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(autouse=True)
 def logging() -> Iterator[None]:
-    """What a test configures is for itself alone."""
+    """What a test configures is for itself alone. Logs of servers in this process are no output of a command."""
+    structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
     yield
     structlog.reset_defaults()
 

@@ -219,6 +219,6 @@ def test_a_failure_ends_the_stream_and_is_logged(
 
     client = Failing(deployment.loop, gateway, "/v1/users/1/stream")
     until(lambda: client.ended)
-    logged = capsys.readouterr().out
+    logged = capsys.readouterr().err
     assert "ArithmeticError" in logged
     assert "/v1/users/<key>/stream" in logged

@@ -31,6 +31,9 @@ PAGES = 16
 """Reads of a rule whose crossings are kept for its clients; a slower client reads for itself."""
 
 
+OWN = 100
+"""The most crossings of a read for one client: 1,000 clients that do not read have them in memory."""
+
 LONGEST = 7_800
 """The longest percent-encoded position: a header or the line of a request has 8,190 bytes."""
 
@@ -42,8 +45,8 @@ class Page(NamedTuple):
     end: str
 
 
-Ask = Callable[[str], Awaitable[Page]]
-"""A position → the crossings behind it. Raises a `StreamStateError`."""
+Ask = Callable[[str, int], Awaitable[Page]]
+"""A position, and the most crossings → the crossings behind the position. Raises a `StreamStateError`."""
 
 
 class Feed:
@@ -63,7 +66,7 @@ class Feed:
         while True:
             moved = self._moved
             if position != self._end or self._refused:
-                page = self._pages.get(position) or await self._read(position)
+                page = self._pages.get(position) or await self._read(position, OWN)
                 if page.events:
                     return page
             await moved.wait()
@@ -86,17 +89,17 @@ class Feed:
     async def _polled(self) -> Page:
         """The crossings behind the end; none, and `_refused`, when each client's read raises a `Problem`."""
         try:
-            page = await self._read(self._end)
+            page = await self._read(self._end, MOST)
         except Problem:
             page, self._refused = Page((), self._end), True
         else:
             self._refused = False
         return page
 
-    async def _read(self, position: str) -> Page:
+    async def _read(self, position: str, most: int) -> Page:
         while True:
             try:
-                return await self._ask(position)
+                return await self._ask(position, most)
             except StreamStateError as error:
                 if is_final(error):
                     raise
@@ -138,7 +141,7 @@ class Crossings:
         Raises a `Problem`.
         """
         try:
-            return await self._ask(path, last_id or END, deadline)
+            return await self._ask(path, last_id or END, OWN, deadline)
         except Problem as problem:
             if problem.status == 400:
                 detail = f"{LAST_EVENT_ID}: this is no id of an event of this stream; connect without {LAST_EVENT_ID}"
@@ -160,12 +163,12 @@ class Crossings:
                 del self._feeds[path]
                 self._polling.pop(path).cancel()
 
-    async def _poll(self, path: str, position: str) -> Page:
-        return await self._ask(path, position, Deadline(time.monotonic() + self._timeout_s))
+    async def _poll(self, path: str, position: str, most: int) -> Page:
+        return await self._ask(path, position, most, Deadline(time.monotonic() + self._timeout_s))
 
-    async def _ask(self, path: str, position: str, deadline: Deadline) -> Page:
+    async def _ask(self, path: str, position: str, most: int, deadline: Deadline) -> Page:
         _require_fitting(path, position)
-        query = [("after", position), ("limit", str(MOST))]
+        query = [("after", position), ("limit", str(most))]
         found = msgspec.json.decode(await self._router.body(self._owners.now, path, query, deadline))
         _require_fitting(path, found["end"])
         return Page([event(crossing) for crossing in found["crossings"]], found["end"])

@@ -110,9 +110,11 @@ def test_each_client_gets_each_crossing_from_its_connection_on(
         assert client.quiet(QUIET_S)
 
 
+@pytest.mark.parametrize("own", [3, 100])
 def test_a_client_gets_the_crossings_that_it_missed_once_each(
-    services: Services, gateway: Asgi, visits: Visits
+    services: Services, gateway: Asgi, visits: Visits, monkeypatch: pytest.MonkeyPatch, own: int
 ) -> None:
+    monkeypatch.setattr("services.gateway.crossings.OWN", own)
     client = listen(services, gateway)
     visits.cross(*USERS[:20])
     seen = [*heard(client, 7)]

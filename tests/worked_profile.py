@@ -90,7 +90,7 @@ purchases: st.SearchStrategy[bytes] = st.fixed_dictionaries(
     {
         "buyer": st.none() | st.fixed_dictionaries({"id": st.sampled_from([None, 0, 1, 2, "1", 1.0, "x", -1, 0.5])}),
         "kind": st.none() | st.sampled_from(["book", "tea", "free", "free", 1]),
-        "cents": st.none() | st.integers(-5, 5) | st.sampled_from(["many", 2**53]),
+        "cents": st.none() | st.integers(-5, 5) | st.sampled_from(["many", 2**40]),
     }
 ).map(lambda value: json.dumps(value).encode())
 

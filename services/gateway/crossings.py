@@ -38,18 +38,18 @@ LONGEST = 7_800
 """The longest percent-encoded position: a header or the line of a request has 8,190 bytes."""
 
 
-class Page(NamedTuple):
+class CrossingPage(NamedTuple):
     """Crossings, and the position behind them."""
 
     events: Sequence[ServerSentEvent]
     end: str
 
 
-Ask = Callable[[str, int], Awaitable[Page]]
+Ask = Callable[[str, int], Awaitable[CrossingPage]]
 """A position, and the most crossings → the crossings behind the position. Raises a `StreamStateError`."""
 
 
-class Feed:
+class CrossingFeed:
     """The crossings of a rule behind the position `end`, while `clients` watch. For one event loop."""
 
     def __init__(self, ask: Ask, end: str, poll_s: float) -> None:
@@ -57,11 +57,11 @@ class Feed:
         self._ask = ask
         self._end = end
         self._poll_s = poll_s
-        self._pages: dict[str, Page] = {}
+        self._pages: dict[str, CrossingPage] = {}
         self._refused = False
         self._moved = asyncio.Event()
 
-    async def following(self, position: str) -> Page:
+    async def following(self, position: str) -> CrossingPage:
         """The crossings behind `position`, once there are any. Raises the `Problem` of a refused position or rule."""
         while True:
             moved = self._moved
@@ -86,17 +86,17 @@ class Feed:
             if len(page.events) < MOST:
                 await asyncio.sleep(self._poll_s)
 
-    async def _polled(self) -> Page:
+    async def _polled(self) -> CrossingPage:
         """The crossings behind the end; none, and `_refused`, when each client's read raises a `Problem`."""
         try:
             page = await self._read(self._end, MOST)
         except Problem:
-            page, self._refused = Page((), self._end), True
+            page, self._refused = CrossingPage((), self._end), True
         else:
             self._refused = False
         return page
 
-    async def _read(self, position: str, most: int) -> Page:
+    async def _read(self, position: str, most: int) -> CrossingPage:
         while True:
             try:
                 return await self._ask(position, most)
@@ -109,7 +109,7 @@ class Feed:
 class Follower:
     """The crossings of a feed behind those of `page`, a crossing at a time."""
 
-    def __init__(self, feed: Feed, page: Page) -> None:
+    def __init__(self, feed: CrossingFeed, page: CrossingPage) -> None:
         self._feed = feed
         self._events, self._position = deque(page.events), page.end
 
@@ -132,10 +132,10 @@ class Crossings:
         self._router = router
         self._poll_s = poll_s
         self._timeout_s = timeout_s
-        self._feeds: dict[str, Feed] = {}
+        self._feeds: dict[str, CrossingFeed] = {}
         self._polling: dict[str, asyncio.Task[None]] = {}
 
-    async def begin(self, path: str, last_id: str, deadline: Deadline) -> Page:
+    async def begin(self, path: str, last_id: str, deadline: Deadline) -> CrossingPage:
         """The crossings of the rule at `path` behind the event `last_id`; without an id, the present position.
 
         Raises a `Problem`.
@@ -149,9 +149,9 @@ class Crossings:
             raise
 
     @contextmanager
-    def watching(self, path: str, page: Page) -> Iterator[Follower]:
+    def watching(self, path: str, page: CrossingPage) -> Iterator[Follower]:
         """The crossings of the rule at `path` from `page` on, a result of `begin`."""
-        feed = self._feeds.setdefault(path, Feed(partial(self._poll, path), page.end, self._poll_s))
+        feed = self._feeds.setdefault(path, CrossingFeed(partial(self._poll, path), page.end, self._poll_s))
         feed.clients += 1
         if feed.clients == 1:
             self._polling[path] = asyncio.create_task(feed.keep_polling())
@@ -163,15 +163,15 @@ class Crossings:
                 del self._feeds[path]
                 self._polling.pop(path).cancel()
 
-    async def _poll(self, path: str, position: str, most: int) -> Page:
+    async def _poll(self, path: str, position: str, most: int) -> CrossingPage:
         return await self._ask(path, position, most, Deadline(time.monotonic() + self._timeout_s))
 
-    async def _ask(self, path: str, position: str, most: int, deadline: Deadline) -> Page:
+    async def _ask(self, path: str, position: str, most: int, deadline: Deadline) -> CrossingPage:
         _require_fitting(path, position)
         query = [("after", position), ("limit", str(most))]
         found = msgspec.json.decode(await self._router.body(self._owners.now, path, query, deadline))
         _require_fitting(path, found["end"])
-        return Page([event(crossing) for crossing in found["crossings"]], found["end"])
+        return CrossingPage([event(crossing) for crossing in found["crossings"]], found["end"])
 
 
 def _require_fitting(path: str, position: str) -> None:

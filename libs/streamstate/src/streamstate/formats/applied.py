@@ -11,8 +11,9 @@ from streamstate.formats.plain import WITHIN
 from streamstate.formats.reading import FormatDecoder, KeyReader
 from streamstate.formats.registered.registry import Registry
 from streamstate.formats.writing import FormatEncoder, registering
-from streamstate.keys import CODECS, DIGITS, INT, LONG, KeyCodec, Unread
+from streamstate.keys import CODECS, DIGITS, INT, LONG, KeyCodec
 from streamstate.keys.framed import Framed
+from streamstate.keys.unread import Unread
 
 ALL = "*"
 """Stands for all topics without an entry."""

@@ -8,8 +8,9 @@ from confluent_kafka import Message
 
 from streamstate.app import App, Record, Source
 from streamstate.errors import BadRecord, RegistryUnavailable, UnknownSchema
-from streamstate.keys import Headers, Marker, Unread, partition_of
+from streamstate.keys import Headers, Marker, partition_of
 from streamstate.keys.framed import Framed
+from streamstate.keys.unread import Unread
 
 DEAD = "dead_letters"
 DEAD_FOR = f"{DEAD}: "

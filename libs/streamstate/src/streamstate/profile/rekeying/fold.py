@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 from streamstate.app import Derived, Effect, Emit, Fold, FoldContext, Record, Source
 from streamstate.errors import BadRecord
-from streamstate.keys import CODECS, UNREAD
+from streamstate.keys import CODECS
+from streamstate.keys.unread import UNREAD
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.fields import EventDecoder
 
@@ -17,7 +18,7 @@ class Keyed(NamedTuple):
     value: bytes
 
 
-class KeyReader:
+class KeyDecoder:
     """The `decode` of the source: the value with its key; None for a record of another kind without a readable key.
 
     The topic has all records with a readable key: another `where` needs no other topic.
@@ -33,7 +34,7 @@ class KeyReader:
         self._selected = EventDecoder([declared.types[name] for name in named], declared.selection)
 
     def __reduce__(self) -> Any:
-        return KeyReader, (self._declared,)
+        return KeyDecoder, (self._declared,)
 
     def __call__(self, _key: None, value: bytes | None) -> Keyed | None:
         """Raises as `EventDecoder`, and `BadRecord` for a value without a usable key."""
@@ -75,7 +76,7 @@ def rekeying(declared: Declaration) -> Fold:
     """The fold of the declared topic into the topic with the profile's keys."""
     begins = any(measure.ever for measure in declared.resolved)
     source: Source[Any, Any] = Source(
-        declared.topic, UNREAD, KeyReader(declared), requires_beginning=begins, times=require_dated
+        declared.topic, UNREAD, KeyDecoder(declared), requires_beginning=begins, times=require_dated
     )
     return Fold((source,), Rekeying(declared.keyed_topic), settings={"keyed": declared.keyed_topic})
 

@@ -16,7 +16,7 @@ Content = tuple[bytes | None, bytes | None, int]
 """Key, value and timestamp."""
 
 
-class Keys:
+class ValueKeys:
     """The keys in the values of the declared topic."""
 
     def __init__(self, declared: Declaration) -> None:
@@ -67,7 +67,7 @@ class RekeyedRecount(Recount):
     def __init__(self, declared: Declaration, topic: str) -> None:
         self._declared = declared
         self._topic = topic
-        self._keys = Keys(declared)
+        self._keys = ValueKeys(declared)
         self._profile = ProfileRecount(declared)
         self._last: dict[str, tuple[int, int]] = {}
         self._repeats = 0
@@ -123,7 +123,7 @@ def content(message: Message) -> Content:
 
 def recounted(app: App, declared: Declaration) -> Recounted:
     """The recount of the state of `declared`, by `app`."""
-    topic, keys = declared.keyed_topic, Keys(declared)
+    topic, keys = declared.keyed_topic, ValueKeys(declared)
     return Recounted(
         declared.name,
         app.topics,

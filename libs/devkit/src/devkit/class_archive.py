@@ -45,14 +45,14 @@ def main() -> None:
     with TemporaryDirectory() as folder:
         options = {"spark.local.dir": folder, JAVA_OPTIONS: f"-XX:ArchiveClassesAtExit={archive} -Xlog:cds=off"}
         settings = StreamSettings.model_validate({"jars": archive.parent / "spark", "spark": options})
-        spark, jvm = session(settings)
+        spark, gateway = session(settings)
         rows = spark.readStream.format("rate").load().mapInArrow(same, "timestamp timestamp, value long")
         query = rows.writeStream.format("noop").option("checkpointLocation", f"{folder}/checkpoint").start()
         query.processAllAvailable()
         query.stop()
         spark.stop()
         # Closes its input, with which it ends.
-        jvm.communicate()
+        gateway.proc.communicate()
 
 
 if __name__ == "__main__":

@@ -10,11 +10,12 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from subprocess import Popen, TimeoutExpired
+from subprocess import TimeoutExpired
 from tempfile import gettempdir
 from typing import Any
 
 import structlog
+from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
@@ -121,11 +122,11 @@ def own_folders(settings: StreamSettings) -> Iterator[StreamSettings]:
 def batch_session(settings: StreamSettings) -> Iterator[SparkSession]:
     """The session of a process without streams, for the body: it needs no jars of Kafka's source."""
     with own_folders(settings.model_copy(update={"spark": {"spark.jars": "", **settings.spark}})) as own:
-        spark, jvm = session(own)
+        spark, gateway = session(own)
         try:
             yield spark
         finally:
-            end(spark, jvm)
+            end(spark, gateway)
 
 
 def serve(hosted: list[Hosted], settings: StreamSettings) -> None:
@@ -137,11 +138,11 @@ def serve(hosted: list[Hosted], settings: StreamSettings) -> None:
     # Before the JVM starts: the first process of a container ignores signals without a handler.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
-    spark, jvm = session(settings)
+    spark, gateway = session(settings)
     try:
         require_known(spark, settings.kafka_source_properties)
     except Misconfigured:
-        end(spark, jvm)
+        end(spark, gateway)
         raise
     # A Python task costs tens of milliseconds, so a batch has at most its share of the slots in tasks.
     tasks = math.ceil(settings.slots / len(hosted))
@@ -166,7 +167,7 @@ def serve(hosted: list[Hosted], settings: StreamSettings) -> None:
     for thread in threads:
         thread.join(timeout=10)
     try:
-        end(spark, jvm)
+        end(spark, gateway)
     except (Py4JError, OSError) as error:
         broken.append(error)
     if broken:
@@ -174,12 +175,14 @@ def serve(hosted: list[Hosted], settings: StreamSettings) -> None:
         raise SystemExit(1)
 
 
-def end(spark: SparkSession, jvm: Popen[bytes]) -> None:
+def end(spark: SparkSession, gateway: JavaGateway) -> None:
     """Stop the session, and wait for its JVM, which deletes its files, and may be killed after this process."""
     spark.stop()
+    # While connected, objects that Python frees later ask the ended JVM to free theirs, and log that it is gone.
+    gateway.shutdown()
     with suppress(TimeoutExpired):
         # Closes the JVM's input, at which the JVM ends.
-        jvm.communicate(timeout=_JVM_ENDED_S)
+        gateway.proc.communicate(timeout=_JVM_ENDED_S)
 
 
 def properties(settings: StreamSettings) -> dict[str, str]:
@@ -241,8 +244,8 @@ def _encrypted(settings: StreamSettings) -> dict[str, str]:
     return _ENCRYPTION | {"spark.authenticate.secret": secret}
 
 
-def session(settings: StreamSettings) -> tuple[SparkSession, Popen[bytes]]:
-    """Start the session of this process, and its JVM."""
+def session(settings: StreamSettings) -> tuple[SparkSession, JavaGateway]:
+    """Start the session of this process, and its JVM behind the gateway."""
     # Before the JVM and the clients of Kafka start their many threads.
     resources.use_few_arenas()
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -250,4 +253,4 @@ def session(settings: StreamSettings) -> tuple[SparkSession, Popen[bytes]]:
     # PySpark passes the JVM's options on the command line, readable for all users of a machine.
     public = {name: value for name, value in given.items() if not _SECRET.search(name)}
     gateway = launch_gateway(SparkConf().setAll([*public.items()]))  # type: ignore[no-untyped-call]
-    return SparkSession(SparkContext(gateway=gateway, conf=SparkConf().setAll([*given.items()]))), gateway.proc
+    return SparkSession(SparkContext(gateway=gateway, conf=SparkConf().setAll([*given.items()]))), gateway

@@ -1,5 +1,7 @@
 """Profiles beside a fold written by hand, and beside each other, in one process over a Redis of its own."""
 
+import ast
+import re
 import statistics
 import time
 from collections import defaultdict
@@ -132,7 +134,7 @@ def measure(home: Path, report: BenchReport) -> None:
     home.mkdir(parents=True)
     with Redis(home, free_port()) as redis:
         lab, records = Lab(redis), events()
-        report.profile += [*of_events(lab, records), *of_reads(lab), of_plan(lab, records), *of_lines()]
+        report.profile += [*of_events(lab, records), *of_reads(lab), of_plan(lab, records), *of_lines(), *of_newcomer()]
 
 
 def of_events(lab: Lab, records: Sequence[RawRecord]) -> list[Target]:
@@ -196,4 +198,18 @@ def of_lines() -> list[Target]:
     lines = {name: sum(map(str.count, held, ["\n"] * len(held))) for name, held in texts.items()}
     return [
         Target(f"lines of {name}, recount included", lines[name], most, unit="lines") for name, most in LINES.items()
+    ]
+
+
+def of_newcomer() -> list[Target]:
+    """The size of the guide's profile of four measures, and of the smallest service."""
+    declared = re.search(r"^```yaml\n#[^\n]*\n(.*?)^```", Path("docs/profile.md").read_text(), re.DOTALL | re.MULTILINE)
+    lines = declared[1].count("\n") if declared else 0
+    tree = ast.parse(Path("services/words/model.py").read_text())
+    imported = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    ours = [node for node in imported if (node.module or "").startswith("streamstate")]
+    return [
+        Target("lines of a profile of four measures", lines, 12, unit="lines"),
+        Target("names of the library in words", sum(len(node.names) for node in ours), 8, unit="names"),
+        Target("modules of the library in words", len(ours), 3, unit="modules"),
     ]

@@ -86,7 +86,7 @@ def test_each_record_counts_once_after_a_kill_between_publication_and_commit(
         until(lambda: sales.positions() == folded, 180, "the first purchases")
         deployment.client.client_pause(60_000, all=False)
         sales.send(RECORDS)
-        until(lambda: len(releases.read(KEYED)) == 2 * RECORDS, 60, "the publication of the rest")
+        until(lambda: len(releases.read(KEYED)) > RECORDS, 60, "a publication")
         sales.kill_at_commit(stream.child)
         assert sales.positions() == folded
         deployment.stream(PROFILE=str(file))
@@ -94,8 +94,8 @@ def test_each_record_counts_once_after_a_kill_between_publication_and_commit(
         until(lambda: sales.positions() == {TOPIC: all_sent, KEYED: len(releases.read(KEYED))}, 180, "all purchases")
         sent = releases.read(KEYED)
         assert len({headers(record)[MARKER_HEADER] for record in sent}) == 2 * RECORDS
-        assert (sales.counts(REPEATS), sales.counts("dead_letters")) == (RECORDS, BAD)
-        assert len(sent) == 3 * RECORDS
+        assert (sales.counts(REPEATS), sales.counts("dead_letters")) == (len(sent) - 2 * RECORDS, BAD)
+        assert len(sent) > 2 * RECORDS
         assert sales.counted == {
             user: sum(of.values[user].get("#", 0) for of in sales.states()) for user in range(USERS)
         }

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from importlib import resources
@@ -36,7 +36,7 @@ from streamstate.view import ADMIN, EXPLORE, READ
 from streamstate.web.access.certificates import to_instances
 from streamstate.web.client.instances import Instances
 from streamstate.web.http import parameters
-from streamstate.web.http.events import LAST_EVENT_ID, EventStream, ServerSentEvent, Streams, too_many_streams
+from streamstate.web.http.events import LAST_EVENT_ID, EventStream, Series, ServerSentEvent, Streams, too_many_streams
 from streamstate.web.http.problems import Problem, not_ready
 from streamstate.web.http.request import JSON, Request, Response, json
 from streamstate.web.partition_map import OVER_ALL_COST
@@ -137,11 +137,11 @@ def _add_routes(routes: Routes, owners: Owners, users: Users) -> None:
 
 def _add_views(routes: Routes, owners: Owners, reads: ReadRoutes, streams: Streams, polled: PolledAnswers) -> None:
     async def stream(request: Request, path: str) -> EventStream:
-        with ExitStack() as held:
-            held.enter_context(streams.place())
+        async def begin() -> AbstractContextManager[Series]:
             first = await polled.read(path, request.query, request.deadline)
-            latest = held.enter_context(polled.watching(path, request.query, first))
-            return streams.stream(latest, request.headers, held.pop_all().close)
+            return polled.watching(path, request.query, first)
+
+        return await streams.open(begin, request.headers)
 
     def view_or_stream(request: Request, arguments: Mapping[str, str]) -> Call:
         """Any view; behind the path of a view over all keys, `/stream`, unless the path is of a key called stream."""
@@ -186,15 +186,17 @@ def _add_erasure(routes: Routes, owners: Owners, erasure: ErasureRoutes) -> None
 def _add_streams(routes: Routes, owners: Owners, streams: Streams, watch: Watch, system: System) -> None:
     async def user_stream(request: Request, key: str) -> EventStream:
         LONG.parse(key)
-        with ExitStack() as held:
-            held.enter_context(streams.place())
-            latest = held.enter_context(watch.watching(await watch.find(key, request.query, request.deadline)))
-            return streams.stream(latest, request.headers, held.pop_all().close)
+
+        async def begin() -> AbstractContextManager[Series]:
+            return watch.watching(await watch.find(key, request.query, request.deadline))
+
+        return await streams.open(begin, request.headers)
 
     async def system_stream(request: Request) -> EventStream:
-        with ExitStack() as held:
-            held.enter_context(streams.place())
-            return streams.stream(held.enter_context(system.watching()), request.headers, held.pop_all().close)
+        async def begin() -> AbstractContextManager[Series]:
+            return system.watching()
+
+        return await streams.open(begin, request.headers)
 
     async def system_now(_request: Request) -> Response:
         return json(await system.read_state(), NAME)
@@ -212,11 +214,11 @@ def _add_streams(routes: Routes, owners: Owners, streams: Streams, watch: Watch,
 def _add_rules(routes: Routes, owners: Owners, streams: Streams, crossings: Crossings) -> None:
     async def rule_stream(request: Request, rule: str, profile: str = "") -> EventStream:
         path, last_id = rule_path(owners.now, rule, profile), request.headers.get(LAST_EVENT_ID.lower(), "")
-        with ExitStack() as held:
-            held.enter_context(streams.place())
-            page = await crossings.begin(path, last_id, request.deadline)
-            follower = held.enter_context(crossings.watching(path, page))
-            return streams.stream(follower, request.headers, held.pop_all().close)
+
+        async def begin() -> AbstractContextManager[Series]:
+            return crossings.watching(path, await crossings.begin(path, last_id, request.deadline))
+
+        return await streams.open(begin, request.headers)
 
     summary = "Each crossing of a rule as a server-sent event, from now on, or from Last-Event-ID on"
     example = ServerSentEvent(CROSSING, "listening-events:0=18", msgspec.json.encode(EXAMPLE))

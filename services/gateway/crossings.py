@@ -15,7 +15,7 @@ from services.gateway.directory import Directory, not_found
 from services.gateway.owners import Owners
 from services.gateway.router import Router
 from streamstate.errors import StreamStateError
-from streamstate.profile.rules.crossings import END, MOST, RULES, Crossing
+from streamstate.profile.rules.crossings import END, MOST, RULES, Crossing, rules_topic
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.events import LAST_EVENT_ID, ServerSentEvent
 from streamstate.web.http.parameters import bad_parameter
@@ -177,7 +177,7 @@ class Crossings:
 def _require_fitting(path: str, position: str) -> None:
     """Raise a 404 `Problem` for a position that no client or instance accepts."""
     if len(quote_plus(position)) > LONGEST:
-        topic = f"{path.split('/')[-2]}-rules"
+        topic = rules_topic(path.split("/")[-2])
         raise Problem(
             404, "not-found", f"the id of an event has too many partitions for a header; read the topic {topic}"
         )

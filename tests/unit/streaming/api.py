@@ -1,7 +1,7 @@
 """Streams of a process of its own: `python -m streamstate.web tests.unit.streaming`."""
 
 import asyncio
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 from streamstate.deployment.connections import HttpSettings
@@ -38,9 +38,10 @@ def create() -> Asgi:
         tasks.append(asyncio.create_task(count()))
 
     async def answer(latest: LatestEvent, request: Request) -> EventStream:
-        with ExitStack() as held:
-            held.enter_context(streams.place())
-            return streams.stream(latest, request.headers, held.pop_all().close)
+        async def begin() -> AbstractContextManager[LatestEvent]:
+            return nullcontext(latest)
+
+        return await streams.open(begin, request.headers)
 
     routes, telemetry = application("streaming", "here", ready)
     for path, latest in (("/v1/counted", counted), ("/v1/still", still)):

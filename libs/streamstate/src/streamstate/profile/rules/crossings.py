@@ -32,6 +32,11 @@ END = "end"
 """Behind the last crossing."""
 
 
+def rules_topic(profile: str) -> str:
+    """The derived topic of the rules of the profile of this name."""
+    return f"{profile}-rules"
+
+
 class Crossing(msgspec.Struct):
     """A value of a key has crossed the line of a rule, at the moment `at` (milliseconds since 1970)."""
 

@@ -13,7 +13,7 @@ from streamstate.keys import CODECS
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.layout import EVENTS, NUMBERS, RULES, Layout
 from streamstate.profile.numbers import COUNT, Get, Numbers, add_number, is_plain, numbers_of
-from streamstate.profile.rules.crossings import Crossing, kept, plain
+from streamstate.profile.rules.crossings import Crossing, kept, plain, rules_topic
 from streamstate.profile.rules.rule import Rule
 from streamstate.profile.windows.busy import rows
 from streamstate.profile.windows.histories import WindowMeasure
@@ -24,14 +24,9 @@ Events = Sequence[Record[Any, Any]]
 _time = itemgetter(0)
 
 
-def rules_topic(declared: Declaration) -> str:
-    """The derived topic of the rules."""
-    return f"{declared.name}-rules"
-
-
 def derived(declared: Declaration) -> dict[str, Derived]:
     """The derived topic, for `App.emits`; none without a rule."""
-    return {rules_topic(declared): Derived(CODECS[declared.key_type], Crossing)} if declared.rules else {}
+    return {rules_topic(declared.name): Derived(CODECS[declared.key_type], Crossing)} if declared.rules else {}
 
 
 class RuleReads:
@@ -71,7 +66,7 @@ class RuleFold:
         self._measures = {rule.name: WindowMeasure(rule.measure, declared) for rule in declared.ruled if rule.window}
         self._tests = {rule.name: rule.when.compiled(lambda _name: lambda value: value) for rule in declared.ruled}
         self._longest = max((rule.window.ms for rule in declared.ruled if rule.window), default=0)
-        self._key, self._topic = CODECS[declared.key_type], rules_topic(declared)
+        self._key, self._topic = CODECS[declared.key_type], rules_topic(declared.name)
 
     def effects(self, by_key: Mapping[Any, Events], context: FoldContext) -> Iterable[Effect]:
         """The records in the order of their causes, also kept in the state, and the states of the rules."""

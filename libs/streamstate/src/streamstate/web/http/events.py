@@ -1,8 +1,8 @@
 """Server-sent events (WHATWG HTML, section 9.2): streaming answers, of the newest state or of each event of a log."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -108,9 +108,18 @@ class Streams:
         finally:
             self._open -= 1
 
-    def stream(self, series: Series, headers: Mapping[str, str], close: Callable[[], None]) -> EventStream:
-        """The stream of `series` for a request with these headers (names in lower case)."""
-        return EventStream(chunks(series, headers.get(LAST_EVENT_ID.lower(), ""), self._heartbeat_s), close)
+    async def open(
+        self, begin: Callable[[], Awaitable[AbstractContextManager[Series]]], headers: Mapping[str, str]
+    ) -> EventStream:
+        """The stream of the series that `begin` gives, for a request with these headers (names in lower case).
+
+        Raises a 503 `Problem` when all places are taken, and as `begin`.
+        """
+        with ExitStack() as held:
+            held.enter_context(self.place())
+            series = held.enter_context(await begin())
+            last_id = headers.get(LAST_EVENT_ID.lower(), "")
+            return EventStream(chunks(series, last_id, self._heartbeat_s), held.pop_all().close)
 
 
 async def chunks(series: Series, last_id: str, heartbeat_s: float) -> AsyncIterator[bytes]:

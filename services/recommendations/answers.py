@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from services.events import KINDS
 from services.recommendations.rules import CATEGORY, ID
+from services.recommendations.salsa import WALKS
 from services.recommendations.starts import MOST as MOST_STARTS
 from services.recommendations.starts import PATTERN as STARTS
 from services.recommendations.starts import parse_id
@@ -18,7 +19,7 @@ from streamstate.web.http.parameters import bad_parameter
 from streamstate.web.partition_map import ViewEntry
 
 MOST_STEPS = 1_000_000
-"""The most steps of all walks of a request: some 30 ms of a core."""
+"""The most steps of all walks of a request: some 40 ms of a core."""
 
 VIAS = 10
 WHYS = 3
@@ -81,7 +82,7 @@ class Options(msgspec.Struct, rename="camel", frozen=True):
     limit: Annotated[int, Meta(ge=1, le=100, description="most items")] = 10
     walks: Annotated[
         int, Meta(ge=1, le=100_000, description=f"random walks; walks x walkLength is at most {MOST_STEPS:,}")
-    ] = 1_000
+    ] = WALKS
     walk_length: Annotated[int, Meta(ge=1, le=1_000, description="steps of a walk; every other one is at an item")] = (
         100
     )
@@ -107,8 +108,8 @@ class Options(msgspec.Struct, rename="camel", frozen=True):
     early_stop: Annotated[
         bool,
         Meta(
-            description="end when the list is settled: of 10,000 walks up to a quarter is spared, of 1,000 hardly any; "
-            "the list is as good, and with seed as repeatable; not with several starts"
+            description="end when the list is settled: of 10,000 walks a third to two thirds are spared, of 1,000 "
+            "hardly any; the list is as good, and with seed as repeatable; not with several starts"
         ),
     ] = False
     starts: Annotated[
@@ -260,8 +261,8 @@ def _short(item: RecommendedItem) -> RecommendedItem:
 
 
 _WHY = [Via(43, 17)]
-RECOMMENDATIONS = Recommendations(42, [RecommendedItem(42, 31, via=_WHY)], walks=1_000, partial=False, fallback=None)
-SIMILAR = Similar(42, [SimilarItem(43, 31)], walks=1_000, partial=False)
+RECOMMENDATIONS = Recommendations(42, [RecommendedItem(42, 31, via=_WHY)], walks=WALKS, partial=False, fallback=None)
+SIMILAR = Similar(42, [SimilarItem(43, 31)], walks=WALKS, partial=False)
 ALL_RECOMMENDATIONS = AllRecommendations(
     user_id=42,
     artist_recommendations=[RecommendedItem(42, 31, why=_WHY)],

@@ -8,27 +8,36 @@ from services.recommendations.kernel import kernel
 from services.recommendations.lists import LENGTH, START
 
 Int32s = NDArray[np.int32]
-Bools = NDArray[np.bool_]
 
 
-def most_heard(graph: Bipartite, fresh: Bools, limit: int) -> tuple[Int32s, Int32s]:
-    """Numbers of the `fresh` items that may be among the first `limit` by listeners, and their listeners.
+def most_heard(graph: Bipartite, known: Int32s, limit: int) -> tuple[Int32s, Int32s]:
+    """Numbers of items but `known` that may be among the first `limit` by listeners, and their listeners.
 
     A listener counts once, so the loop of one listener makes no item popular. An item has at least as many plays as
     listeners: listeners of the items with the most plays are a bound, and only items with as many plays are counted.
     """
-    plays = np.where(fresh, graph.items[:, LENGTH], 0)
-    _, listeners = _counted(graph, plays, _nth(plays, limit))
-    return _counted(graph, plays, _nth(listeners, limit))
+    plays = graph.items[:, LENGTH].copy()
+    plays[known] = 0
+    _, listeners = _counted(graph, plays, nth(plays, limit))
+    return _counted(graph, plays, nth(listeners, limit))
 
 
-def _nth(numbers: Int32s, n: int) -> int:
-    """The `n`th greatest of the numbers; 1 for fewer positive numbers."""
-    return max(1, int(np.partition(numbers, -n)[-n])) if len(numbers) >= n else 1
+@kernel
+def nth(numbers: Int32s, n: int) -> int:
+    """The `n`th greatest of the numbers, 0 for fewer positive numbers. Ties make `np.partition` slow."""
+    best = np.zeros(n, np.int32)  # rising
+    for number in numbers:
+        if number > best[0]:
+            place = 1
+            while place < n and best[place] < number:
+                best[place - 1] = best[place]
+                place += 1
+            best[place - 1] = number
+    return int(best[0])
 
 
 def _counted(graph: Bipartite, plays: Int32s, least: int) -> tuple[Int32s, Int32s]:
-    items = np.flatnonzero(plays >= least).astype(np.int32)
+    items = np.flatnonzero(plays >= max(1, least)).astype(np.int32)
     listeners, last = np.zeros(len(items), np.int32), np.full(len(graph.users), -1, np.int32)
     _count(graph.items, graph.item_edges, items, last, listeners)
     return items, listeners

@@ -7,7 +7,7 @@ from services.recommendations.kernel import kernel
 from services.recommendations.lists import LENGTH, START
 
 GAMMA = np.uint64(0x9E3779B97F4A7C15)
-LOW_HALF = np.uint64(0xFFFFFFFF)
+LOW_HALF, HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 Int32s = NDArray[np.int32]
 Words = NDArray[np.uint64]
@@ -24,6 +24,7 @@ def walk(
     rounds: int,
     reset: np.uint64,
     evenness: float,
+    looks: int,
     state: Words,
     trail: Int32s,
     vias: Int32s,
@@ -31,10 +32,11 @@ def walk(
     """Let `walkers` start and write visited items to `trail`; returns the number of visits.
 
     The home of a walker is a user number of `starts`, drawn for each walker. A round is a reset to the home (with
-    probability `reset` / 2**32) or two half-steps, to an item and to a user of the item. `evenness` is 1 where all
-    edges of a node are as likely, below 1 where newer edges are likelier (see `_favour_new`). `trail` has room for
-    walkers * rounds. `vias`, as long or empty, gets for each visit the item by which the walker last left its home.
-    `state` is the generator's single word.
+    probability `reset` / 2**32) or a look at `looks` items of the user, which are visits, a step to the first of these
+    items, and a step to a user of the item. The looks are at even distances in the user's edges: systematic sampling,
+    in which each edge is as likely as in a single draw. `evenness` is 1 where all edges of a node are as likely, below
+    1 where newer edges are likelier (see `_place`). `trail` has room for walkers * rounds * looks. `vias`, as long or
+    empty, gets for each visit the item by which the walker last left its home. `state` is the generator's single word.
 
     The walkers move in step, and each phase is a loop over all walkers without dependencies, so the processor waits
     for many memory accesses at once: several times as fast as a walker after another. Indexes
@@ -44,66 +46,54 @@ def walk(
     edge, draws = np.empty(walkers, np.uint64), np.empty(2 * walkers, np.uint64)
     homes = np.full(walkers, starts[0], np.int32)
     if len(starts) > 1:
-        _draw(state, draws, evenness)
+        _draw(state, draws)
         for walker in range(walkers):
-            homes[walker] = starts[_place(draws[walker], np.uint64(len(starts)))]
-    at, home = homes.copy(), np.empty(walkers, np.bool_)
+            homes[walker] = starts[_place(draws[walker], np.uint64(len(starts)), evenness)]
+    at, on_at = homes.copy(), np.empty(walkers, np.int32)
+    distance = np.uint64(2**32 // looks) << HALF
     visits = 0
     for _ in range(rounds):
-        _draw(state, draws, evenness)
-        if len(vias):
-            _compare(at, homes, home)
-        on = _leave(users, homes, reset, draws, at, going, edge)
+        _draw(state, draws)
+        on = _leave(homes, reset, draws, at, going, on_at)
+        for look in range(looks):
+            seen = trail[visits + look * on :]
+            for k in range(on):
+                edge[k] = _pick(users, on_at[k], draws[k] + np.uint64(look) * distance, evenness)
+            for k in range(on):
+                seen[k] = user_edges[edge[k]]
         for k in range(on):
-            trail[visits + k] = user_edges[edge[k]]
-        for k in range(on):
-            edge[k] = _pick(items, trail[visits + k], draws[walkers + k])
+            edge[k] = _pick(items, trail[visits + k], draws[walkers + k], evenness)
         for k in range(on):
             at[np.uint64(going[k])] = item_edges[edge[k]]
         if len(vias):
-            _note(going[:on], home, via, trail[visits:], vias[visits:])
-        visits += on
+            _note(homes, going[:on], on_at, looks, via, trail[visits:], vias[visits:])
+        visits += looks * on
     return visits
 
 
 @kernel
-def _leave(
-    users: Int32s,
-    homes: Int32s,
-    reset: np.uint64,
-    draws: Words,
-    at: Int32s,
-    going: Int32s,
-    edge: Words,
-) -> int:
-    """Reset walkers, or choose an edge of their user `at`: the number of moving walkers. `at` becomes `homes`."""
+def _leave(homes: Int32s, reset: np.uint64, draws: Words, at: Int32s, going: Int32s, on_at: Int32s) -> int:
+    """Reset walkers: the number of moving walkers, with their numbers, users and draws first. `at` becomes `homes`."""
     on = 0
     for walker in range(len(at)):
-        edge[on] = _pick(users, at[walker], draws[walker])
-        going[on] = walker
+        going[on], on_at[on], draws[on] = walker, at[walker], draws[walker]
         at[walker] = homes[walker]
-        on += int((draws[walker] & LOW_HALF) >= reset)  # the next walker overwrites a reset walker
+        on += int((draws[on] & LOW_HALF) >= reset)  # the next walker overwrites a reset walker
     return on
 
 
 @kernel
-def _compare(at: Int32s, homes: Int32s, home: NDArray[np.bool_]) -> None:
-    """Tell of each walker whether its user is its home."""
-    for walker in range(len(at)):
-        home[walker] = at[walker] == homes[walker]
-
-
-@kernel
-def _note(going: Int32s, home: NDArray[np.bool_], via: Int32s, trail: Int32s, vias: Int32s) -> None:
+def _note(homes: Int32s, going: Int32s, on_at: Int32s, looks: int, via: Int32s, trail: Int32s, vias: Int32s) -> None:
     """For each visit of the round, the item through which its walker last left its home."""
     for k in range(len(going)):
-        if home[going[k]]:
+        if on_at[k] == homes[going[k]]:
             via[going[k]] = trail[k]
-        vias[k] = via[going[k]]
+        for visit in range(k, looks * len(going), len(going)):
+            vias[visit] = via[going[k]]
 
 
 @kernel
-def _draw(state: Words, draws: Words, evenness: float) -> None:
+def _draw(state: Words, draws: Words) -> None:
     """Fill `draws` with 64 random bits each: SplitMix64 (Steele, Lea & Flood, OOPSLA 2014)."""
     first = state[0]
     for k in range(len(draws)):
@@ -112,31 +102,23 @@ def _draw(state: Words, draws: Words, evenness: float) -> None:
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         draws[k] = z ^ (z >> np.uint64(31))
     state[0] = first + np.uint64(len(draws)) * GAMMA
-    if evenness != 1.0:
-        _favour_new(draws, evenness)
 
 
 @kernel
-def _favour_new(draws: Words, evenness: float) -> None:
-    """Raise the upper half of each draw, a fraction of 2**32, to the power `evenness`.
+def _pick(nodes: Int32s, node: np.int32, draw: np.uint64, evenness: float) -> np.uint64:
+    """The place of an edge of the node."""
+    at = np.uint64(node)
+    start, length = np.uint64(nodes[at, START]), np.uint64(nodes[at, LENGTH])
+    return start + _place(draw, length, evenness)
+
+
+@kernel
+def _place(draw: np.uint64, length: np.uint64, evenness: float) -> np.uint64:
+    """A number below `length`, by the upper half of `draw`: a fraction of 2**32, raised to the power `evenness`.
 
     Edges are oldest first, so the edge at the fraction x of a list gets the weight x ** (1 / evenness - 1).
     """
-    for k in range(len(draws)):
-        fraction = float(draws[k] >> np.uint64(32)) / 2.0**32
-        upper = np.uint64(min(fraction**evenness * 2.0**32, 2.0**32 - 1))
-        draws[k] = upper << np.uint64(32) | draws[k] & LOW_HALF
-
-
-@kernel
-def _pick(nodes: Int32s, node: np.int32, draw: np.uint64) -> np.uint64:
-    """The place of an edge of the node, by the upper half of `draw`."""
-    at = np.uint64(node)
-    start, length = np.uint64(nodes[at, START]), np.uint64(nodes[at, LENGTH])
-    return start + _place(draw, length)
-
-
-@kernel
-def _place(draw: np.uint64, length: np.uint64) -> np.uint64:
-    """A number below `length`, by the upper half of `draw`."""
-    return (draw >> np.uint64(32)) * length >> np.uint64(32)
+    upper = draw >> HALF
+    if evenness != 1.0:
+        upper = np.uint64(min((float(upper) / 2.0**32) ** evenness * 2.0**32, 2.0**32 - 1))
+    return upper * length >> HALF

@@ -8,6 +8,7 @@ from services.events import KINDS
 from services.recommendations.answers import AllRecommendations, Recommendations
 from services.recommendations.live import warm_up
 from services.recommendations.queries import slot_seed
+from services.recommendations.salsa import WALKS
 from tests.contract import hold
 from tests.serving import Loop, sample, scrape
 from tests.unit.recommendations.following import PARTITIONS, driver, fold, records
@@ -43,7 +44,7 @@ def test_items_come_best_first_without_those_that_are_known(
     assert [item["id"] for item in found["items"]] == expected
     assert found["items"][0]["score"] > found["items"][1]["score"]
     assert {name: found[name] for name in ("userId", "walks", "partial", "fallback")} == {
-        "userId": ME, "walks": 1_000, "partial": False, "fallback": None,
+        "userId": ME, "walks": WALKS, "partial": False, "fallback": None,
     }  # fmt: skip
     assert "via" not in found["items"][0]
 
@@ -96,7 +97,7 @@ def test_items_similar_to_an_item_are_those_of_its_listeners(recommender: Recomm
 
     found = similar("albums/17/similar")
     assert [item["id"] for item in found["items"]] == [18, 19]
-    assert (found["id"], found["walks"], found["partial"]) == (17, 1_000, False)
+    assert (found["id"], found["walks"], found["partial"]) == (17, WALKS, False)
     assert similar("artists/4711/similar") == {"id": 4711, "items": [], "walks": 0, "partial": False}
     assert [item["id"] for item in similar("artists/7/similar?starts=tracks:29")["items"]] == [8, 9]
     assert similar("artists/7/similar?starts=user", 400)["detail"].startswith("starts")

@@ -20,6 +20,9 @@ PERIOD_S = 1.0
 REST = 9
 """The pause after a read, in durations of the read: all reads take a tenth of the time of one instance."""
 
+LONGEST_REST_S = 10.0
+"""The longest pause, after a slow read."""
+
 
 _Asked = tuple[str, tuple[tuple[str, str], ...]]
 """Path and query."""
@@ -75,7 +78,7 @@ class PolledAnswers:
                 if is_final(error):
                     self._forget(asked, polled)
                     polled.latest.end(error)
-            await asyncio.sleep(REST * (time.monotonic() - started))
+            await asyncio.sleep(min(LONGEST_REST_S, REST * (time.monotonic() - started)))
 
     def _forget(self, asked: _Asked, polled: _Polled) -> None:
         if self._polled.get(asked) is polled:

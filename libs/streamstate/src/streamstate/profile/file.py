@@ -57,16 +57,27 @@ _NOUNS = {
 
 _ADVICE = {
     "'\\t'": "; indent by spaces",
+    "an alias": "; write its members out",
     "mapping values are not allowed": "; write a colon and a space behind each name, such as plays: {count: all}",
 }
-"""What to do about problems of PyYAML."""
+"""What to do about problems of YAML."""
+
+MOST_NAMED = 500
+"""The most fields, measures or rules of a profile."""
 
 Place = tuple[tuple[str, ...], int]
 """The path of a member, and its line."""
 
 
 class _Loader(yaml.SafeLoader):
-    """Errors name the line of a text that looks like a number or date and is none, or that has no UTF-8."""
+    """Errors name the line of an alias, and of a text that looks like a number or date and is none, or has no UTF-8."""
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        # Aliases within aliases stand for any number of members.
+        if self.check_event(yaml.AliasEvent):
+            alias: Any = self.peek_event()  # type: ignore[no-untyped-call]
+            raise yaml.composer.ComposerError(None, None, "an alias is not read", alias.start_mark)
+        return super().compose_node(parent, index)
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:
@@ -96,7 +107,7 @@ def read(path: Path) -> Declaration:
         msg = f"{path}:{text.count(chr(10), 0, error.position) + 1}: this is no YAML: {error.reason}"
         raise Misconfigured(msg) from error
     except RecursionError as error:
-        msg = f"{path}:1: the members are nested too deeply, or within themselves"
+        msg = f"{path}:1: the members are nested too deeply"
         raise Misconfigured(msg) from error
     except BadDeclaration as error:
         raise located(error, path, text) from error
@@ -118,7 +129,11 @@ def parse(text: str) -> Declaration:
     require(isinstance(loaded, dict), "a profile is a map: name, topic, key, path, fields, measures")
     for member, kind in _INNER.items():
         named = loaded.get(member)
-        for name, words in named.items() if isinstance(named, dict) else ():
+        named = named if isinstance(named, dict) else {}
+        require(
+            len(named) <= MOST_NAMED, f"a profile has at most {MOST_NAMED} {member}; declare a second profile", member
+        )
+        for name, words in named.items():
             if kind is not FieldWords or isinstance(words, dict):
                 _convert(words, kind, member, str(name))
             if kind is MeasureWords:
@@ -175,7 +190,7 @@ def _plain(reason: str, content: Any, path: Sequence[str]) -> str:
 
 def _lines(text: str) -> Iterator[Place]:
     """The members of a YAML text, with their lines."""
-    if node := yaml.compose(text, yaml.SafeLoader):
+    if node := yaml.compose(text, _Loader):
         yield from _members(node, ())
 
 

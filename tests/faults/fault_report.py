@@ -15,12 +15,13 @@ reads a second (F10: 200 reads), with faults at random moments for the seeds 1, 
 SHARD=redis` repeats a part. F16, F17, F18, F20 and F26 are about reads: the state is in a real Redis, without events.
 F29 and F30 are without reads.
 
-- *errors*: keys and records of any service that a recount finds different, and answers other than the profile
-- *failed* (none if empty): reads with 503 or 504 or without an answer, and the longest time with failures
+- *errors*, in *figures*, none if absent: keys and records of any service that a recount finds different, and answers
+  other than the profile
+- *failed*: reads with 503 or 504 or without an answer, and the longest time with failures
 - *recovered*: the longest time from the end of a fault until the states reached the topic ends of that moment
 
 """
-COLUMNS = ("fault", "what", "times", "errors", "reads", "failed", "recovered", "figures")
+COLUMNS = ("fault", "what", "times", "reads", "recovered", "figures")
 
 
 @dataclass(frozen=True)
@@ -38,13 +39,15 @@ class Row:
     figures: str
 
     def cells(self) -> tuple[str, ...]:
+        failed = f" ({self.failed:,} failed in {self.longest_s:.1f} s)" if self.failed else ""
+        errors = f"{self.errors:,} errors" if self.errors else ""
         return (
             self.fault,
             self.what,
-            *(f"{n:,}" for n in (self.times, self.errors, self.reads)),
-            f"{self.failed:,} in {self.longest_s:.1f} s" if self.failed else "",
+            f"{self.times:,}",
+            f"{self.reads:,}{failed}",
             f"{self.recovered_s:.1f} s" if self.recovered_s >= 0.05 else "",
-            self.figures,
+            "; ".join(filter(None, (errors, self.figures))),
         )
 
 

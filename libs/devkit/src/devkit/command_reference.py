@@ -25,16 +25,14 @@ kubectl exec metrics-0 -c api -- streamstate status      # in a pod: its service
 
 - `get`, `watch`, `export`, `erase`, `route`, `lag`, `top`, `open` ask the gateway: `STREAMSTATE_GATEWAY`,
   `_GATEWAY_KEY`.
-- `backup` uses Redis, `feed` Kafka, `forward` the context of `kubectl`.
 - Other commands use Kafka and Redis: `STREAMSTATE_KAFKA`, `_REDIS`; `stage`, `wait`, `diff`, `promote`, `back`,
-  `releases` and `drop` also the gateway, and the keys of both releases.
+  `releases` and `drop` also the gateway.
 
 Services are in the package `STREAMSTATE_PACKAGE`. Commands address the live release: `STREAMSTATE_NAME=metrics-eu
 streamstate status metrics` chooses another deployment, with `STREAMSTATE_RELEASE_OF` a release beside the live one.
 
-`streamstate --install-completion` installs shell completion. An installed package adds commands by entry points of
-the group `streamstate.commands`. Results go to stdout, progress and errors to stderr.
-After an interruption, run a command again.
+`streamstate --install-completion` installs shell completion; entry points of the group `streamstate.commands` add
+commands. Results go to stdout, progress and errors to stderr. After an interruption, run a command again.
 
 | exit status | meaning |
 | --- | --- |
@@ -53,7 +51,7 @@ def text() -> str:
     """The whole page."""
     commands = list(_commands("streamstate", get_group(app)))
     counts = Counter(_row(parameter) for _, command in commands for parameter in command.params)
-    meanings = Counter(spelled for spelled, _ in counts)
+    meanings = Counter(spelled for spelled, meaning in counts if meaning)
     shared = [row for row, count in counts.items() if row[1] and count > 1 and meanings[row[0]] == 1]
     return "\n".join([_HEAD, listed(shared), *(_section(name, command, shared) for name, command in commands)])
 

@@ -49,7 +49,7 @@ def feed(
 ) -> None:
     """Send names and listening events to Kafka: from files, or invented until Ctrl-C. Needs `devkit`.
 
-    Files are read first: a malformed line ends the command before anything is sent.
+    A malformed line ends the command before anything is sent.
     """
     settings = configured()
     # Services are importable only once the command runs.

@@ -32,13 +32,13 @@ class Usage:
 
     @property
     def pressure_text(self) -> str:
-        """The pressure in percent."""
-        return "unknown" if self.pressure is None else f"{self.pressure:.0%}"
+        """The pressure in percent, if the kernel reports it."""
+        return "" if self.pressure is None else f"; pressure {self.pressure:.0%}"
 
     def __str__(self) -> str:
         total = sum(self.cores.values())
         parts = ", ".join(f"{name} {amount:.2f}" for name, amount in self.cores.items() if amount >= 0.01 * total)
-        return f"{total:.2f}: {parts}; pressure {self.pressure_text}"
+        return f"{total:.2f}: {parts}{self.pressure_text}"
 
 
 class Meter:

@@ -37,7 +37,7 @@ class Overload:
 
     def tell(self, report: BenchReport) -> None:
         """Add rows and targets."""
-        answers, clients = self.answers, f"{CLIENTS} clients without pause"
+        answers, clients = self.answers, f"{CLIENTS} clients"
         report.sections["Overload"].update(
             {
                 "answers a CPU second of the owner, peak / flood": f"{self.peak:,.0f} / {self.flood:,.0f}",

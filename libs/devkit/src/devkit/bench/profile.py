@@ -141,16 +141,16 @@ def of_events(lab: Lab, records: Sequence[RawRecord]) -> list[Target]:
     """CPU an event in paired rounds, and the memory of rankings and histories."""
     say("folding profiles beside a fold written by hand")
     by_kind = {
-        "the measures of metrics, not compact": (1.05, structs.replace(Metrics.declared, compact=False)),
-        "the measures of metrics": (1.3, Metrics.declared),
-        "with windows of 1 h, 7 d and 30 d": (1.6, over("windowed", EVER, "1h", "7d", "30d")),
+        "metrics, not compact": (1.05, structs.replace(Metrics.declared, compact=False)),
+        "metrics": (1.3, Metrics.declared),
+        "windows of 1 h, 7 d, 30 d": (1.6, over("windowed", EVER, "1h", "7d", "30d")),
     }
     apps = [App("hand", (Fold((PLAYS,), by_hand),)), *(app(declared) for _, declared in by_kind.values())]
     _warm_up, *rounds = [[lab.fold(of, records)[1] for of in apps] for _ in range(1 + ROUNDS)]
     targets = []
     for n, (kind, (limit, _)) in enumerate(by_kind.items(), start=1):
         ratio = statistics.median(used[n] / used[0] for used in rounds)
-        targets.append(Target(f"CPU an event over a fold written by hand: {kind}", ratio, limit, unit="x"))
+        targets.append(Target(f"CPU an event over a fold by hand: {kind}", ratio, limit, unit="x"))
     lab.fold(apps[3], records)
     history = lab.memory(":events") / (EVENTS * len(KINDS))
     lab.fold(apps[2], records)
@@ -159,8 +159,8 @@ def of_events(lab: Lab, records: Sequence[RawRecord]) -> list[Target]:
     compact = lab.memory(".values") / values
     return [
         *targets,
-        Target("memory of a value of a ranking, keys included", compact, 16, unit="bytes"),
-        Target("memory of a play and kind in a window, keys included", history, 20, unit="bytes"),
+        Target("memory of a ranked value, with keys", compact, 16, unit="bytes"),
+        Target("memory of a play and kind in windows, with keys", history, 20, unit="bytes"),
     ]
 
 
@@ -174,10 +174,10 @@ def of_reads(lab: Lab) -> list[Target]:
     targets = []
     for label, limit in (("7d", 2), ("30d", 3)):
         windowed = costs[label, QUIET]
-        what = f"CPU of an answer over {label}"
+        what = f"answer over {label}: CPU"
         targets += [
-            Target(f"{what} over that of all time, 21 plays", windowed / costs[EVER, QUIET], limit, unit="x"),
-            Target(f"{what}, 1,000 plays a day over 21 plays", costs[label, BUSY] / windowed, 5, unit="x"),
+            Target(f"{what} over all time's, 21 plays", windowed / costs[EVER, QUIET], limit, unit="x"),
+            Target(f"{what} of 1,000 plays a day over 21 plays", costs[label, BUSY] / windowed, 5, unit="x"),
         ]
     return targets
 
@@ -189,16 +189,14 @@ def of_plan(lab: Lab, records: Sequence[RawRecord]) -> Target:
     lab.client.flushall()
     plan = Planning(declared, of, {0: EVENTS}, lambda _partitions: ((0, record) for record in records), END_MS, DAY_MS)
     estimate = plan.plan(lab.client, EVENTS // 10).now.together
-    return Target("memory by profile plan beside the memory of Redis: difference", abs(estimate / truth - 1), 0.2)
+    return Target("`profile plan`: error of the memory", abs(estimate / truth - 1), 0.2)
 
 
 def of_lines() -> list[Target]:
     """The lines of services with everything."""
     texts = {name: [path.read_text() for path in Path("services", name).glob("*.py")] for name in LINES}
     lines = {name: sum(map(str.count, held, ["\n"] * len(held))) for name, held in texts.items()}
-    return [
-        Target(f"lines of {name}, recount included", lines[name], most, unit="lines") for name, most in LINES.items()
-    ]
+    return [Target(f"lines of {name}, with recount", lines[name], most, unit="lines") for name, most in LINES.items()]
 
 
 def of_newcomer() -> list[Target]:

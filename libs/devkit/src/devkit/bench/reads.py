@@ -155,14 +155,14 @@ class Reads:
             peak, flood = (measure(read, Situation(connections), self._report) for connections in (FEW, MANY))
             self._paced.append(measure(read, Situation(rate=peak.answers.per_second / 2), self._report))
             self._report.reads.append(row(peak, flood, self._paced[-1]))
-        what, value = f"{COMBINED}: CPU over that of its three walks", peak.total_ms / self._walks_ms
+        what, value = f"{COMBINED}: CPU over its three walks", peak.total_ms / self._walks_ms
         self._report.targets.append(Target(what, value, 1.5, 1.2, "x", parts=peak.parts))
 
     def loaded(self) -> None:
         """At `RATE` events a second, after `idle`."""
         for read, idle in zip(self._reads, self._paced, strict=True):
             loaded = measure(read, Situation(events=RATE, rate=idle.situation.rate), self._report)
-            what = f"{read.name}: rise of p99 by {RATE:,} events/s, at most Kafka Streams'"
+            what = f"{read.name}: rise of p99 under load"
             rise, cores = loaded.answers.p99_ms - idle.answers.p99_ms, loaded.usage.cores
             self._report.targets.append(Target(what, rise, RISE_MS, unit="ms", parts=cores))
             situations = Situation(FEW, RATE), Situation(MANY, RATE)

@@ -10,7 +10,7 @@ from devkit.tables import table
 RATE = 5_000
 """Events a second under load."""
 
-_TARGETS = ("what", "figure", "target", "stretch", "met")
+_TARGETS = ("what", "figure", "target (stretch)", "met")
 _READS = ("read", "a second", "p50 / p99 ms", "CPU ms", "by process")
 PROFILE = "Profiles"
 """The last section, of one part alone."""
@@ -39,15 +39,16 @@ class Target:
     @property
     def row(self) -> tuple[str, ...]:
         """The row of the table of targets."""
-        limit = f"{'at least' if self.at_least else 'at most'} {self._amount(self.limit)}"
-        goal = "" if self.goal is None else self._amount(self.goal)
+        goal = "" if self.goal is None else f" ({self._number(self.goal)})"
+        limit = f"{'≥' if self.at_least else '≤'} {self._number(self.limit)}{goal}"
+        figure = f"{self._number(self.value)} {self.unit}" if self.unit not in ("", "x") else self._number(self.value)
         met = "yes" if self.met else ": ".join(filter(None, ("no", shares(self.parts))))
-        return self.what, self._amount(self.value), limit, goal, met
+        return self.what, figure, limit, met
 
-    def _amount(self, value: float) -> str:
+    def _number(self, value: float) -> str:
         if value >= 100 and self.unit == "ms":
-            return f"{value:,.0f} ms"
-        return {"": f"{value:.0%}", "x": f"{value:.2f} x"}.get(self.unit) or f"{value:.3g} {self.unit}"
+            return f"{value:,.0f}"
+        return {"": f"{value:.0%}", "x": f"{value:.2f}x"}.get(self.unit) or f"{value:.3g}"
 
 
 class BenchReport:
@@ -88,7 +89,7 @@ def _listed(figures: Mapping[str, str]) -> str:
 
 
 def shares(parts: Mapping[str, float]) -> str:
-    """Shares of the sum in percent, the greatest first."""
+    """Shares of the sum in percent, from 5 on, the greatest first."""
     total = sum(parts.values())
     ordered = sorted(parts.items(), key=lambda part: -part[1])
-    return ", ".join(f"{name} {amount / total:.0%}" for name, amount in ordered if amount >= 0.005 * total)
+    return ", ".join(f"{name} {amount / total:.0%}" for name, amount in ordered if amount >= 0.05 * total)

@@ -26,7 +26,7 @@ Operator = Annotated[bool, typer.Option("--operator", help="Add an operator's ri
 def of_kafka(service: Service, user: User = "", *, operator: Operator = False, as_json: AsJson = False) -> None:
     """Print the commands to grant the user of SERVICE its topics, groups and transactional ids.
 
-    The commands read an admin's properties: `streamstate acl kafka metrics | ADMIN=admin.conf sh`.
+    With an admin's properties: `streamstate acl kafka metrics | ADMIN=admin.conf sh`.
     """
     of = deployment(service)
     rights = [*kafka.of_service(of.app, of.settings.deletions), *(kafka.of_operators(of.app) if operator else ())]
@@ -38,7 +38,7 @@ def of_kafka(service: Service, user: User = "", *, operator: Operator = False, a
 def of_redis(service: Service, user: User = "", *, operator: Operator = False, as_json: AsJson = False) -> None:
     """Print the command to grant the user of SERVICE its keys and commands, for `redis-cli` or an ACL file.
 
-    Passwords are unchanged: `ACL SETUSER metrics on >PASSWORD` adds a password.
+    Passwords stay: `ACL SETUSER metrics on >PASSWORD` adds one.
     """
     of = deployment(service)
     allowed = redis.of_operators() if operator else redis.of_service()

@@ -61,7 +61,7 @@ def skip(
 ) -> None:
     """Make a dead letter of a record that stops a stream.
 
-    State, builds and recounts leave the record out. A committed record is refused.
+    A committed record is refused.
     """
     of = deployment(service)
     _require_reason(reason)
@@ -88,7 +88,7 @@ def skip(
 def allow(service: Service, topic: Topic, *, reason: Reason, dry_run: DryRun = False, as_json: AsJson = False) -> None:
     """Accept a state without the records of a topic that Kafka has deleted.
 
-    Applies to the present state until its reset, not to later deletions.
+    Until a reset of the state; not for later deletions.
     """
     of = deployment(service)
     _require_reason(reason)

@@ -106,7 +106,7 @@ def show(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Show a dead letter. PARTITION and OFFSET are its own, as in `dlq list`, not the record's."""
+    """Show a dead letter, by its own PARTITION and OFFSET, as in `dlq list`."""
     of = deployment(service)
     shown = _shown(of, partition, offset)
     fields = {**msgspec.structs.asdict(shown.letter), **msgspec.structs.asdict(shown)}

@@ -13,7 +13,7 @@ from devkit.bench import cpu, wrk
 from devkit.bench.data import SEED, USERS, Data
 from devkit.bench.lab import WARM_S, folded, servers
 from devkit.bench.reads import FEW, PROFILE, STREAMS, write_paths
-from devkit.bench.report import RATE, BenchReport, Target
+from devkit.bench.report import BenchReport, Target
 from devkit.bench.watchers.listeners import Heard, listening
 from devkit.demo import say
 from devkit.local_cluster import LocalCluster
@@ -58,7 +58,7 @@ class Watching:
             "cores without watchers": str(without),
             "cores with watchers": str(beside),
         }
-        watchers, cores = f"{WATCHERS:,} watchers at {RATE:,} events/s", beside.cores
+        watchers, cores = f"{WATCHERS:,} watchers", beside.cores
         slowed, lost = median(self.beside_ms) / median(self.alone_ms), sum(map(math.isinf, self.behind_ms)) + self.ended
         report.targets += [
             Target(f"{watchers}: events behind their records, p99", p99, 1_000, unit="ms", parts=cores),

@@ -78,8 +78,7 @@ def against_kafka(
 ) -> None:
     """Compare the archive with Kafka: missing offsets by the names of files, and records by their contents.
 
-    Exit status 1: missing offsets, or a difference. Records of deleted users, and of compacted topics, may lack on
-    one side.
+    Exit status 1: missing offsets, or a difference. Records of deleted users, and of compacted topics, may differ.
     """
     settings = configured()
     archive = opened(settings)
@@ -102,8 +101,7 @@ def against_kafka(
 def in_place(topics: Topics = None, *, dry_run: DryRun = False, as_json: AsJson = False) -> None:
     """Join small files up to 128 MB, and leave out the records of deleted users.
 
-    Archivers and readers go on. Exit status 1: a partition with a damaged file, or a second compaction, is not
-    compacted.
+    Archivers and readers go on. Exit status 1: a damaged file, or a second compaction.
     """
     settings = configured()
     archive = opened(settings)
@@ -129,7 +127,7 @@ def in_place(topics: Topics = None, *, dry_run: DryRun = False, as_json: AsJson 
 
 @app.command("acl")
 def of_kafka(
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC", help="Archived topics.")],
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC")],
     user: Annotated[str, typer.Option(help="The archiver's user.")] = "archive",
     group: Annotated[str, typer.Option(help="The archivers' consumer group.")] = "streamstate-archive",
     *,

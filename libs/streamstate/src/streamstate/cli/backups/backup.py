@@ -33,7 +33,7 @@ def backup(
 ) -> None:
     """Save all states in Redis: a snapshot (RDB) of each primary, and a list of the contents.
 
-    Streams and reads go on. A scratch `redis-server` tests the snapshots, and needs as much memory as Redis.
+    Streams and reads go on. A scratch `redis-server` needs as much memory as Redis.
     """
     settings = configured()
     with connect(settings.redis, settings.redis_timeout_s, settings.redis_login) as client:

@@ -34,7 +34,7 @@ Rows = Annotated[
         help="Parquet or CSV file with the columns key and time.",
     ),
 ]
-To = Annotated[str, typer.Option(metavar="FOLDER", help="With --rows: folder, or URI such as s3://bucket/path.")]
+To = Annotated[str, typer.Option(metavar="FOLDER", help="Folder, or URI such as s3://bucket/path.")]
 
 
 class PastAnswer(msgspec.Struct):
@@ -59,10 +59,8 @@ def replay(
 ) -> None:
     """Print the API's answers as of an earlier time, a line for each key, null for an unknown key.
 
-    Records of archive and Kafka are folded into memory, with the settings of the live release, unless
-    STREAMSTATE_NAME and STREAMSTATE_RELEASE_OF name another. Users deleted by now are unknown. With --rows, a Spark
-    batch at STREAMSTATE_MASTER writes a Parquet file for each partition: rows of key, time, and the answer's
-    members.
+    Users deleted by now are unknown. With --rows, Spark at STREAMSTATE_MASTER writes a
+    Parquet file for each partition into --to.
     """
     if bool(at) + bool(position) + (rows is not None) != 1 or (rows is None) != (not to):
         msg = "give one of --at, --position, and --rows with --to"

@@ -41,9 +41,8 @@ def unload(
 ) -> None:
     """Write the answers of views for all keys to Parquet files, one for each partition.
 
-    A scratch `redis-server` loads a snapshot of each primary, and needs as much memory as Redis. The files of a
-    view are in FOLDER/VIEW/taken=TIME, with the next offsets in the metadata; `_manifest.json` is written last.
-    Users deleted by now are left out.
+    A scratch `redis-server` needs as much memory as Redis. The files are in FOLDER/VIEW/taken=TIME, complete when
+    `_manifest.json` exists. Users deleted by now are left out.
     """
     named = deployment(service)
     if if_live and named.settings.name and (live := live_name(named)) != named.app.name:

@@ -46,8 +46,8 @@ def check(
 ) -> None:
     """Check the file of a profile, and count the last records of its topic.
 
-    Exit status 1: most of the records would be refused, a field is in no event, or the keys look like another type.
-    Exit status 3: a fault of the file.
+    Exit status 1: most records would be refused, a field is in no event, or keys look like another type; 3: a fault of
+    the file.
     """
     of = Declared.of(file, alone=no_kafka)
     of.require_free_paths(file)

@@ -163,7 +163,7 @@ def plan(
 ) -> None:
     """Estimate memory and CPU of a profile: fold all records of some keys into Redis, and measure.
 
-    The trial state in STREAMSTATE_REDIS is deleted at the end, after Ctrl-C too. Redis must be no cluster.
+    The trial state in STREAMSTATE_REDIS is deleted at the end. Redis must be no cluster.
     """
     of = Declared.of(file)
     begins, ends = of.bounds()

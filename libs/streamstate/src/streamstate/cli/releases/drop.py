@@ -45,8 +45,7 @@ def drop(
 ) -> None:
     """Delete a release that does not answer: its keys and its consumer group. Nothing undoes it.
 
-    Waits for its last outputs. Refuses the live release, and running streams, except streams that the supervisor of
-    STREAMSTATE_RELEASES ends.
+    Waits for its last outputs. Refuses the live release, and running streams, except the demo's.
     """
     of, record = recorded(service)
     name = release or next_release(record)

@@ -68,7 +68,7 @@ def promote(
 ) -> None:
     """Let a ready release answer and publish instead of the live release, which goes on folding.
 
-    The live release publishes up to a cut of offsets, the ready release behind it. `streamstate back` undoes it.
+    `streamstate back` undoes it.
     """
     of, record = recorded(service)
     name = release or next_release(record)

@@ -57,8 +57,7 @@ def stage(
 ) -> None:
     """Put a release beside the live release: it builds a state of its own, and publishes nothing.
 
-    The supervisor of STREAMSTATE_RELEASES, such as `make demo`, starts the release; otherwise the command prints
-    how to start it. `streamstate drop` undoes it.
+    `make demo` starts the release; elsewhere the command prints how. `streamstate drop` undoes it.
     """
     of = deployment(service)
     settings = _settings(set_ or ())

@@ -19,6 +19,6 @@ class ArchiverSettings(KafkaSettings, RegistrySettings):
     instance: str = Field("archive-0", description="static member of the consumer group, kept over restarts")
     formats: dict[str, Format] = Field(
         {},
-        description="formats by topic, or by * for all: the archive keeps the schemas of avro, protobuf and jsonschema",
+        description="formats by topic, or by * for all, whose schemas the archive keeps",
     )
     status_port: int = Field(0, ge=0, le=65535, description="port of /livez, /readyz, /metrics; 0: none")

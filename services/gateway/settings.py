@@ -30,8 +30,7 @@ class AccessSettings(RedisSettings):
     jwt_scopes: str = Field("scope", description="claim with a caller's scopes: a list, or text with spaces")
     jwt_user: str = Field(
         "",
-        description="claim with a caller's only user id; without the claim, a JWT needs the scope admin. "
-        "Empty: all users",
+        description="claim with a caller's only user id, required without the scope admin. Empty: all users",
     )
     jwt_refresh_s: float = Field(300.0, gt=0, description="seconds between two reads of the JWKS")
     requests_per_s: int = Field(

@@ -9,7 +9,7 @@ from streamstate.deployment.metrics import Definition
 from streamstate.web.state import AppState
 
 NODES = Definition(
-    "recommendations_graph_nodes", ("kind",), "users, artists, albums and tracks with edges, also past edges"
+    "recommendations_graph_nodes", ("kind",), "users, artists, albums and tracks with present or past edges"
 )
 EDGES = Definition("recommendations_graph_edges", ("kind",), "plays in the window")
 BYTES = Definition("recommendations_graph_bytes", (), "memory of the graph")
@@ -18,7 +18,7 @@ OFFSET = Definition("recommendations_graph_offset", ("partition",), "next offset
 LAG = Definition(
     "recommendations_graph_lag",
     ("partition",),
-    "records of the state missing in the graph; rises without Redis or CPU",
+    "records of the state missing in the graph",
 )
 METRICS = (NODES, EDGES, BYTES, PER_MILLION, OFFSET, LAG)
 

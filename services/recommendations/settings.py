@@ -22,7 +22,7 @@ class WindowSettings(Settings):
         default=0,
         ge=0,
         le=MOST_SHOWN,
-        description="newest items of a user in the topic shown that lists leave out; 0: the topic is not read",
+        description="newest shown items of a user that lists leave out; 0: the topic is not read",
     )
 
 
@@ -40,7 +40,7 @@ class ListSettings(Settings):
         300,
         ge=0,
         le=30 * 86_400,
-        description="seconds in which a user's walks have the same seed; 0: each list is a new draw",
+        description="seconds with the same seed of a user's walks; 0: each list is a new draw",
     )
     shown_age_s: int = Field(
         0, ge=0, le=10 * 366 * 86_400, description="seconds for which lists leave out a shown item; 0: for ever"

@@ -11,9 +11,9 @@ PATH = Path("docs/faults.md")
 HEAD = f"""# Faults
 
 Written by `make faults`: real Kafka, Redis, Spark and APIs on one machine, {WRITES_PER_S} events and {READS_PER_S}
-reads a second (F10: 200 reads), with faults at random moments for the seeds 1, 2 and 3. `SEEDS=2 make faults
-SHARD=redis` repeats a part. F16, F17, F18, F20 and F26 are about reads: the state is in a real Redis, without events.
-F29 and F30 are without reads.
+reads a second (F10: 200 reads), with faults at random moments for the seeds 1, 2 and 3.
+`SEEDS=2 make faults SHARD=redis` repeats a part. F16, F17, F18, F20 and F26 are without events, F29 and F30 without
+reads.
 
 - *errors*, in *figures*, none if absent: keys and records of any service that a recount finds different, and answers
   other than the profile

@@ -55,8 +55,8 @@ def asked(driver: Driver, at: int) -> Any:
     return json.loads(msgspec.json.encode(driver.view("evenings", 1, Moment(at))))
 
 
-def test_the_table_has_the_members_of_a_play() -> None:
-    rows = re.findall(r"^\| (`.*?) \| (?:int|str|time\(ms\)) \|", PAGE, re.MULTILINE)
+def test_the_list_has_the_members_of_a_play() -> None:
+    rows = re.findall(r"^- (`.*?): (?:int|str|time\(ms\))", PAGE, re.MULTILINE)
     _, value = detailed_event(1, 2, 3, 4, 5)
     assert re.findall(r"`(\w+)`", " ".join(rows)) == list(json.loads(value))
 

@@ -57,15 +57,14 @@ _MEASURE = """## Members of a measure
 One of the members before `of`, and further members:
 """
 _NESTED = """{nested}
-Example: `device: {{type: str, member: user.device}}`. A member of another type makes its record a dead letter;
-undeclared members are ignored.
+Example: `device: {{type: str, member: user.device}}`. A member of another type makes its record a dead letter.
 
 ## Conditions
 
-All comparisons of `where` must hold. A comparison with an absent field is false. Comparisons:
+All comparisons of `where` must hold; with an absent field, a comparison is false:
 """
-_REST = """`any: [{{…}}, {{…}}]` holds if a condition of the list holds, and `all: [{{…}}, {{…}}]` if all
-conditions hold: `where: {{durationMs: {{ge: 30000}}, any: [{{device: {{eq: phone}}}}, {{device: {{eq: tv}}}}]}}`.
+_REST = """`any` holds if a condition of its list holds, `all` if all conditions hold:
+`where: {{durationMs: {{ge: 30000}}, any: [{{device: {{eq: phone}}}}, {{device: {{eq: tv}}}}]}}`.
 
 ## Limits
 
@@ -77,8 +76,8 @@ conditions hold: `where: {{durationMs: {{ge: 30000}}, any: [{{device: {{eq: phon
 - `by` is for {split}; `sessions` need a window.
 - [`index`](profile.md#9-find-users-by-a-value) is for `count` and `total` without `by`, and a path that goes on behind
   `<key>`.
-- Windows over all keys begin and end with a slot of five minutes; the answer has both moments. `sessions`, `recent`,
-  and `first` and `last` of a field have no windows there.
+- Windows over all keys begin and end with a slot of five minutes, without `sessions`, `recent`, and `first` and `last`
+  of a field.
 """
 
 

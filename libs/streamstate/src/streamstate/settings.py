@@ -101,7 +101,7 @@ class UserSettings(Settings):
 
 
 class StreamSettings(ServiceSettings):
-    """A stream: a Spark driver with the queries of one or several services."""
+    """A stream: a Spark driver for one or several services."""
 
     instance: str = Field("stream-0", description="static member of the consumer group, kept over restarts")
     slots: int = Field(2, ge=1, le=64, description="parallel Spark tasks")
@@ -109,26 +109,25 @@ class StreamSettings(ServiceSettings):
         100,
         ge=0,
         le=60_000,
-        description="least time between starts of micro-batches; more saves CPU and delays events",
+        description="least time between starts of micro-batches; more saves CPU, but delays events",
     )
     batch_records: int = Field(
         400_000,
         ge=1_000,
-        description="maximal records of an instance's micro-batch; a service that merges topics or looks up "
-        "tables holds all in memory, and reads a backlog in halves",
+        description="maximal records of an instance's micro-batch; merges and table lookups hold all in memory",
     )
     commit_records: int = Field(
         60_000,
         ge=100,
         le=100_000,
-        description="maximal records of a build's commit; blocks Redis for 0.5 s at 60000, 0.3 s at 20000, "
-        "0.03 s at 1000 (twice the CPU)",
+        description="maximal records of a build's commit; blocks Redis for 0.5 s at 60000, 0.03 s at 1000 (twice "
+        "the CPU)",
     )
     build_rate: int | None = Field(
         None,
         ge=0,
-        description="maximal records a second of a build over all instances, in small commits; 0 waits for "
-        "`streamstate throttle`; empty: no bound",
+        description="maximal records a second of a build over all instances; 0 waits for `streamstate throttle`; "
+        "empty: no bound",
     )
     session_timeout_ms: int = Field(
         10_000,
@@ -152,26 +151,25 @@ class StreamSettings(ServiceSettings):
     future_ms: int | None = Field(
         None,
         ge=0,
-        description="a record further ahead of the clock is a dead letter, in topics without "
-        "message.timestamp.after.max.ms; empty: the grace of windows, at least 10,000, or "
-        "3,600,000",
+        description="a record further ahead of the clock is a dead letter, without message.timestamp.after.max.ms; "
+        "empty: the grace of windows, at least 10,000, or 3,600,000",
     )
     users_expire_ms: int = Field(
         0,
         ge=0,
-        description="stream time before an unseen user is deleted, from the first start with the setting on. 0: never",
+        description="stream time before an unseen user is deleted. 0: never",
     )
     jars: Path = Field(Path("/opt/streamstate/jars"), description="folder of the jars of Spark's Kafka source")
     checkpoints: Path = Field(
         Path("/dev/shm/streamstate"),  # noqa: S108, a folder of its own is made in it
-        description="folder for Spark's checkpoints, best in memory; disposable between starts",
+        description="folder for Spark's disposable checkpoints, best in memory",
     )
     master: str = Field("", description="Spark master; empty: local[SLOTS]")
     spark: dict[str, str] = Field({}, description='further Spark properties: {"spark.executor.cores": "2"}')
     spark_secret: FilePath | None = Field(
         None,
-        description="file of driver's and executors' secret, the same in all pods of an instance; empty: "
-        "Spark's own, visible in descriptions of pods",
+        description="file of the secret of driver and executors, the same in all pods of an instance; empty: visible "
+        "in descriptions of pods",
     )
     driver_memory: str = Field("1g", pattern="^[0-9]+[mgMG]$", description="heap of the Spark driver, at least 512m")
     status_port: int = Field(0, ge=0, le=65535, description="port of /livez, /readyz, /metrics; 0: none")
@@ -200,7 +198,7 @@ class ApiSettings(ServiceSettings, HttpSettings, DemandSettings):
     redis_timeout_s: float = Field(1.0, gt=0, description="timeout of Redis")
     redis_replicas: bool = Field(
         default=False,
-        description="read a replica of the Sentinels, or the primary if no replica answers; answers may be behind",
+        description="read a replica of the Sentinels, else the primary; answers may be behind",
     )
 
     @model_validator(mode="after")

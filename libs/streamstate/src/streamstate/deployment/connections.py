@@ -38,7 +38,7 @@ class KafkaSettings(Settings):
     kafka_security: Protocol = Field("PLAINTEXT", description="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL")
     kafka_mechanism: Mechanism = Field(
         "SCRAM-SHA-512",
-        description="SCRAM-SHA-512, SCRAM-SHA-256, PLAIN, OAUTHBEARER, or AWS_MSK_IAM with the credentials of AWS",
+        description="SCRAM-SHA-512, SCRAM-SHA-256, PLAIN, OAUTHBEARER, or AWS_MSK_IAM",
     )
     kafka_username: str = Field("", description="SASL user, or OAUTHBEARER's client id")
     kafka_password: FilePath | None = Field(None, description="file of the password, or of OAUTHBEARER's client secret")
@@ -56,12 +56,11 @@ class KafkaSettings(Settings):
     kafka_key: FilePath | None = Field(None, description="PEM file, for mutual TLS; the key is unencrypted PKCS 8")
     kafka_properties: ClientProperties = Field(
         {},
-        description="further properties of consumers, producers and admin clients, as of librdkafka: "
-        '{"client.rack": "eu-1a"}',
+        description='further properties of librdkafka: {"client.rack": "eu-1a"}',
     )
     kafka_source_properties: ClientProperties = Field(
         {},
-        description="further properties of Spark's Kafka source, as of Java's consumer",
+        description="further properties of Spark's Kafka source",
     )
 
     @field_validator("kafka_properties", "kafka_source_properties")
@@ -227,8 +226,7 @@ class HttpSettings(TlsSettings):
     )
     access: Literal["required", "off"] = Field(
         "required",
-        description="required: the gateway demands a key or token, instances a token of INTERNAL_TOKENS; off:"
-        " open to everybody",
+        description="required: the gateway demands a key or token, instances an internal token; off: open to everybody",
     )
     internal_tokens: FilePath | None = Field(
         None,

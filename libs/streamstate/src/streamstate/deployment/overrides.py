@@ -18,7 +18,7 @@ T = TypeVar("T", Source[Any, Any], View[Any], Totals)
 
 
 class EventTimeSettings(Settings):
-    """Bounds of events' own times, such as the `timestamp` of a play."""
+    """Bounds of events' own times."""
 
     event_ahead_ms: int = Field(
         DAY_MS,

@@ -44,7 +44,7 @@ COUNTED = Definition(
 BACKUP = Definition(
     "streamstate_last_backup_timestamp_seconds",
     ("service",),
-    "seconds since 1970 of the last backup; no sample before the first",
+    "seconds since 1970 of the last backup",
 )
 IN_USE = Definition(
     "streamstate_in_use",

@@ -35,7 +35,7 @@ SECONDS = Definition("streamstate_request_seconds", ("service", "route"), "durat
 FORWARDED = Definition(
     "streamstate_forwarded_requests_total",
     ("service",),
-    "requests passed on to the key's owner, for callers without an owner map",
+    "requests passed on to the key's owner",
 )
 STOOD_IN = Definition(
     "streamstate_stood_in_requests_total",
@@ -45,17 +45,17 @@ STOOD_IN = Definition(
 REFUSED = Definition(
     "streamstate_refused_requests_total",
     ("service", "problem"),
-    "requests refused unread: overloaded (add instances), malformed or too large",
+    "requests refused unread: overloaded, malformed or too large",
 )
 UNREADABLE = Definition(
     "streamstate_unreadable_files_total",
     ("service", "file"),
-    "looks at an unusable file of keys or tokens; the previous content stays in use",
+    "looks at an unusable file of keys or tokens, with the previous content in use",
 )
 OPEN_STREAMS = Definition(
     "streamstate_open_streams",
     ("service",),
-    "open event streams; a worker refuses more than STREAMS",
+    "open event streams",
 )
 METRICS = (REQUESTS, SECONDS, FORWARDED, STOOD_IN, REFUSED, UNREADABLE, OPEN_STREAMS)
 

@@ -178,7 +178,7 @@ class AllParameters(msgspec.Struct, frozen=True):
 
 
 class Via(msgspec.Struct):
-    """A known item, and the number of walks through the item."""
+    """A known item, and the number of visits on walks through the item."""
 
     id: int
     visits: int

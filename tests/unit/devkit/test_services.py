@@ -3,7 +3,7 @@
 import json
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -44,6 +44,11 @@ def cluster(rooms: str, tmp_path: Path) -> LocalCluster:
     return LocalCluster(Plan(tmp_path, tmp_path, instances={"metrics": 2}, services=services), say=print)
 
 
+def streams_of(host: Child) -> Sequence[str]:
+    """The streams of a process, by its arguments."""
+    return host.argv[host.argv.index("devkit.streams") + 1 :]
+
+
 def test_a_service_is_addressed_by_the_name_of_its_app(cluster: LocalCluster) -> None:
     assert {name: len(of) for name, of in cluster.addresses.items()} == {"metrics": 2, "habits": 1, "rooms": 1}
     assert [api.name for api in cluster.apis] == ["metrics-0", "metrics-1", "habits-0", "rooms-0"]
@@ -59,10 +64,21 @@ def test_a_dropped_first_release_does_not_run(cluster: LocalCluster, tmp_path: P
         cluster.tend()
         for each, names in (cluster, ["habits-0", "rooms-0"]), (again, ["habits-0"]):
             assert [api.name for api in each.apis] == names
-            assert len(each.streams.argv[3:]) == len(names)
+            assert len(streams_of(each.streams)) == len(names)
             assert "metrics" in json.loads(each.gateway.env["STREAMSTATE_INSTANCES"])
     finally:
         cluster.streams.stop()
+
+
+def test_the_streams_of_an_app_apart_have_a_process_of_their_own(tmp_path: Path) -> None:
+    cluster = LocalCluster(Plan(tmp_path, tmp_path, services=("metrics", PROFILE), apart=["habits"]), say=print)
+    shared, apart = streams_of(cluster.streams), streams_of(cluster.apart["habits"])
+    assert [name.partition("=")[0] for name in (*shared, *apart)] == ["metrics-0", "profile-0"]
+    assert len(apart) == 1
+    file.write(cluster.beside.path, file.with_release({}, "habits", "habits", None))
+    cluster.tend()
+    assert (cluster.apart, streams_of(cluster.streams)) == ({}, shared)
+    assert not cluster.streams.alive
 
 
 def test_a_file_runs_in_the_service_of_profiles(cluster: LocalCluster, rooms: str) -> None:
@@ -88,9 +104,7 @@ def test_two_services_of_one_path_are_refused(tmp_path: Path) -> None:
 
 def test_a_stream_runs_under_the_name_of_its_app(cluster: LocalCluster) -> None:
     host = cluster.host(["habits-0=127.0.0.1:8101", "rooms-12=127.0.0.1:8102", "words-0=127.0.0.1:8103"])
-    _, _, module, *arguments = host.argv
-    assert module == "devkit.streams"
-    instances = [hosted(argument, load(StreamSettings)) for argument in arguments]
+    instances = [hosted(argument, load(StreamSettings)) for argument in streams_of(host)]
     assert [each.app.name for each in instances] == ["habits", "rooms", "words"]
     assert [each.instance for each in instances] == ["habits-0", "rooms-12", "words-0"]
     assert [each.advertise for each in instances] == ["127.0.0.1:8101", "127.0.0.1:8102", "127.0.0.1:8103"]

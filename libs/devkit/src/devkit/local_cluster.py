@@ -51,7 +51,9 @@ class LocalCluster:
         self.status = f"{LOCALHOST}:{free_port()}"
         self.beside = Beside(plan.home / "releases.json", self._release, say)
         self.addresses = {name: at for name, at in self._instances.items() if name not in self.beside.dropped}
-        self.streams = self.of_services(self.addresses)
+        apart = [name for name in self.addresses if name in plan.apart]
+        self.apart = {name: self.host(self._streaming([name]), f"{name}-stream") for name in apart}
+        self.streams = self._shared()
         self.apis = [
             self._instance(name, number, at)
             for name, addresses in self.addresses.items()
@@ -81,16 +83,8 @@ class LocalCluster:
         """All processes, in the order of their start."""
         registry = [self.registry] if self._plan.value else []
         archive = [self.archiver] if self._plan.archive else []
-        return [
-            self.kafka,
-            self.redis,
-            *registry,
-            *archive,
-            self.streams,
-            *self.apis,
-            *self.beside.children,
-            self.gateway,
-        ]
+        streams = [self.streams, *self.apart.values()]
+        return [self.kafka, self.redis, *registry, *archive, *streams, *self.apis, *self.beside.children, self.gateway]
 
     def start(self) -> None:
         """Start everything and wait until the gateway is ready. Raises `StreamStateError` with advice."""
@@ -105,7 +99,7 @@ class LocalCluster:
         self._say("starting the streams (one Spark session for all) and the APIs")
         self.streams.start()
         self.tend()
-        for child in [*self.apis, self.gateway]:
+        for child in [*self.apart.values(), *self.apis, self.gateway]:
             child.start()
         self.gateway.wait_until(lambda: answers(f"{self.url}/readyz"), timeout=60)
 
@@ -126,7 +120,7 @@ class LocalCluster:
 
     def stop(self) -> None:
         """Stop all processes, the servers last, and delete Spark's checkpoints."""
-        users = [self.gateway, self.archiver, *self.apis, self.streams, *self.beside.children]
+        users = [self.gateway, self.archiver, *self.apis, self.streams, *self.apart.values(), *self.beside.children]
         with ThreadPoolExecutor(len(users)) as executor:
             list(executor.map(Child.stop, users))
         self.redis.stop()
@@ -144,17 +138,19 @@ class LocalCluster:
                 child.start()
 
     def tend(self) -> None:
-        """Start and stop releases as their file says. Without a dropped first release, all streams start again."""
+        """Start and stop releases as their file says. Without a dropped first release, shared streams start again."""
         self.beside.tend()
         for name in self.beside.dropped & self.addresses.keys():
-            self._say(f"stopping the release {name}; the streams of other services start again")
-            self.streams.stop()
+            own = self.apart.pop(name, None)
+            self._say(f"stopping the release {name}{'' if own else '; the streams of other services start again'}")
+            (own or self.streams).stop()
             for number in range(len(self.addresses.pop(name))):
                 api = next(each for each in self.apis if each.name == f"{name}-{number}")
                 self.apis.remove(api)
                 api.stop()
-            self.streams = self.of_services(self.addresses)
-            self.streams.start()
+            if own is None:
+                self.streams = self._shared()
+                self.streams.start()
 
     def _release(self, name: str, release: file.ByHand) -> list[Child]:
         """The stream and the API of a release beside a service."""
@@ -203,8 +199,7 @@ class LocalCluster:
 
     def of_services(self, services: Iterable[str], **settings: str) -> Child:
         """A process for all streams of `services`, named by their apps, with further `settings`; health at `status`."""
-        instances = [f"{name}-{number}={at}" for name in services for number, at in enumerate(self._streaming(name))]
-        return self.host(instances, STATUS_PORT=self.status.rpartition(":")[2], **settings)
+        return self.host(self._streaming(services), STATUS_PORT=self.status.rpartition(":")[2], **settings)
 
     def host(self, instances: Iterable[str], name: str = "streams", **settings: str) -> Child:
         """A process for the streams of `instances`, each `<name>-<number>=host:port`, with further `settings`."""
@@ -212,9 +207,14 @@ class LocalCluster:
         hosted = [f"{self.services.get(name, name)}-{number}" for name, _, number in named]
         return self._stream(name, ["devkit.streams", *hosted], settings)
 
-    def _streaming(self, name: str) -> Sequence[str]:
-        """The addresses of the instances with a stream."""
-        return self.addresses[name][: 1 if app(self.services[name]).any_instance else None]
+    def _shared(self) -> Child:
+        """A process for the streams of all services that have none of their own."""
+        return self.of_services(name for name in self.addresses if name not in self.apart)
+
+    def _streaming(self, services: Iterable[str]) -> list[str]:
+        """The instances of `services` with a stream, as in `host`."""
+        at = {name: self.addresses[name][: 1 if app(self.services[name]).any_instance else None] for name in services}
+        return [f"{name}-{number}={each}" for name, of in at.items() for number, each in enumerate(of)]
 
     def deployment(self, package: str, name: str, topics: Mapping[str, str], **settings: str) -> Child:
         """A further stream of the service in `package`, called `name`, over other topics."""

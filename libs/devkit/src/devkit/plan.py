@@ -14,7 +14,8 @@ class Plan:
 
     `services` are named as in `devkit.registry`, `instances` by their apps. `home` is for data and logs, `cache` for
     downloads. `value` is the format of the values of all topics; when empty, services keep their own formats, and there
-    is no schema registry. `archive` keeps the records of the services' topics; when empty, there is none.
+    is no schema registry. `archive` keeps the records of the services' topics; when empty, there is none. Apps
+    in `apart` have a stream process each.
     """
 
     home: Path
@@ -27,6 +28,7 @@ class Plan:
     value: str = ""
     registry_port: int = field(default_factory=free_port)
     archive: str = ""
+    apart: Sequence[str] = ()
 
     def addresses(self) -> dict[str, list[str]]:
         """An address for each instance of each service, by the name of the app.

@@ -14,7 +14,7 @@ from pydantic_settings import BaseSettings
 from devkit import topics
 from devkit.bench.watchers.listeners import listening
 from devkit.change.cycle import FoldChange
-from devkit.change.load import NOTIFICATIONS, Load
+from devkit.change.load import CHANGED, NOTIFICATIONS, Load
 from devkit.change.outcome import of_cycle, of_messages, of_watchers
 from devkit.demo import CACHE, say
 from devkit.local_cluster import LocalCluster
@@ -50,7 +50,9 @@ class ChangeSettings(BaseSettings):
 
 def measure(settings: ChangeSettings, home: Path) -> list[Row]:
     """The rows of the table."""
-    cluster = LocalCluster(Plan(home, CACHE, services=SERVICES, archive=str(home / "archive")), say)
+    # In a deployment, no other service's streams share the process.
+    plan = Plan(home, CACHE, services=SERVICES, archive=str(home / "archive"), apart=CHANGED)
+    cluster = LocalCluster(plan, say)
     load = Load(cluster.kafka.bootstrap, cluster.url, settings.events, settings.reads, settings.watchers)
     try:
         cluster.start_servers()

@@ -19,7 +19,7 @@ from devkit.repeating import repeating
 from services.notifications.model import OPEN, TICK
 from streamstate.kafka.producer import Outgoing, producer, send_all
 
-PROFILE, NOTIFICATIONS = "habits", "notifications"
+CHANGED = PROFILE, NOTIFICATIONS = "habits", "notifications"
 USERS = 20_000
 """Listeners with events under load, a play in ten seconds each. Users beyond have a single play, and are watched."""
 CLOSED = 50

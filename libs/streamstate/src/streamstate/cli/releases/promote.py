@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import msgspec
 
@@ -70,7 +71,8 @@ def promote(
 
     `streamstate back` undoes it.
     """
-    of, record = recorded(service)
+    begun = _begun(service)
+    of, record = begun.of, begun.record
     name = release or next_release(record)
     if not without_gateway:
         _require_known(name)
@@ -79,21 +81,46 @@ def promote(
         require_unbroken(name, differences)
     refused = refused_more(look(of, name), look(of, record.live))
     undo = f"streamstate back {service}"
-    _switch(
-        of, record, name, differences, refused, undo, without_gateway=without_gateway, dry_run=dry_run, as_json=as_json
-    )
+    _switch(begun, name, differences, refused, undo, without_gateway=without_gateway, dry_run=dry_run, as_json=as_json)
 
 
 def back(
     service: Service, *, without_gateway: WithoutGateway = False, dry_run: DryRun = False, as_json: AsJson = False
 ) -> None:
     """Let the release before answer and publish again. `streamstate promote` undoes it."""
-    of, record = recorded(service)
-    name = previous_release(record)
+    begun = _begun(service)
+    name = previous_release(begun.record)
     if not without_gateway:
         _require_known(name)
-    undo = f"streamstate promote {service} {record.live}"
-    _switch(of, record, name, [], [], undo, without_gateway=without_gateway, dry_run=dry_run, as_json=as_json)
+    undo = f"streamstate promote {service} {begun.record.live}"
+    _switch(begun, name, [], [], undo, without_gateway=without_gateway, dry_run=dry_run, as_json=as_json)
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """A service as the command began, at the time `at`: the ends of its topics, and the live state's positions.
+
+    The other release reaches these positions while the command asks the gateway and Kafka.
+    """
+
+    of: Deployment
+    record: Releases
+    at: float
+    ends: Mapping[TopicPartition, int]
+    reached: Mapping[int, Snapshot]
+
+    def cuts(self) -> Mapping[TopicPartition, int]:
+        """Cuts ahead of the topics, by the rate since the command began."""
+        time.sleep(max(0.0, self.at + SAMPLED_S - time.monotonic()))
+        ends = self.of.topics.high_watermarks(self.ends)
+        return ahead(self.ends, ends, time.monotonic() - self.at)
+
+
+def _begun(service: str) -> _Begun:
+    of, record = recorded(service)
+    asked = places(of)
+    reached = of.release(record.live).store.read({partition: () for _, partition in asked})
+    return _Begun(of, record, time.monotonic(), of.topics.high_watermarks(asked), reached)
 
 
 def _require_known(name: str) -> None:
@@ -107,8 +134,7 @@ def _require_known(name: str) -> None:
 
 
 def _switch(
-    of: Deployment,
-    before: Releases,
+    begun: _Begun,
     name: str,
     differences: list[str],
     refused: list[str],
@@ -119,22 +145,20 @@ def _switch(
     as_json: bool,
 ) -> None:
     """Store the remaining records of `next_write`, and show the promotion, with the command `undo`."""
-    sampled, asked = time.monotonic(), places(of)
-    first = of.topics.high_watermarks(asked)
+    of, before = begun.of, begun.record
     side = look(of, name)
     if side.word != "ready" and next_write(before, name, {}) is not None:
         why = "; ".join(side.faults) or f"{side.progress:.0%} built, {side.lag:,} records behind"
         msg = f"{name} is {side.word}: {why}; `streamstate wait {of.service} {name}` says when it is ready"
         raise Declined(msg)
-    time.sleep(max(0.0, SAMPLED_S - (time.monotonic() - sampled)))
-    cuts = ahead(first, of.topics.high_watermarks(asked), time.monotonic() - sampled)
+    cuts = begun.cuts()
     began, record = time.monotonic(), before
     while (after := next_write(record, name, cuts)) is not None:
         if dry_run:
             record = after
             continue
         if after.live != record.live:
-            _reach(of, name, record.live)
+            _reach(begun, name)
         of.pointer.replace(record, after)
         record = after
     seconds = time.monotonic() - began
@@ -153,13 +177,14 @@ def ahead(
     return {place: end + AHEAD + int((end - first[place]) / seconds * AHEAD_S) for place, end in ends.items()}
 
 
-def _reach(of: Deployment, name: str, live: str) -> None:
-    """Wait until the release has all records of the live release: no answer gets older by the switch."""
-    partitions = dict.fromkeys({partition for _, partition in places(of)}, ())
-    wanted = of.release(live).store.read(partitions)
-    deadline, store = time.monotonic() + REACHED_S, of.release(name).store
-    while any(_behind(snapshot, wanted[p], of.app.topics) for p, snapshot in store.read(partitions).items()):
+def _reach(begun: _Begun, name: str) -> None:
+    """Wait until the release has all records that the live release had: no earlier answer is newer."""
+    deadline, wanted = time.monotonic() + REACHED_S, begun.reached
+    store = begun.of.release(name).store
+    asked = dict.fromkeys(wanted, ())
+    while any(_behind(snapshot, wanted[p], begun.of.app.topics) for p, snapshot in store.read(asked).items()):
         if time.monotonic() > deadline:
+            live = begun.record.live
             msg = f"{name} does not reach the positions of {live}; look at `streamstate releases`, then run it again"
             raise Declined(msg)
         time.sleep(PAUSE_S)

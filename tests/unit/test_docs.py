@@ -79,6 +79,11 @@ def test_every_command_and_option_exists() -> None:
     assert faults(PAGES, mistyped) == {}
 
 
+def test_the_page_of_the_command_lists_every_command_at_its_top() -> None:
+    top = command_reference.PATH.read_text().partition("\n## ")[0]
+    assert set(GROUP.commands) - set(re.findall(r"`([a-z]+)`", top)) == set()
+
+
 def test_every_command_that_a_message_names_exists() -> None:
     asked = {command for path in SOURCES for command in re.findall(r"`streamstate ([a-z]+)", path.read_text())}
     assert asked - set(GROUP.commands) == set()

@@ -21,12 +21,14 @@ kubectl exec metrics-0 -c api -- streamstate status      # in a pod: its service
 .venv/bin/streamstate status                             # beside `make demo`: all services
 ```
 
-[Settings](reference.md#settings) give the addresses, by default the demo's:
+Commands by task. [Settings](reference.md#settings) give the addresses, by default the demo's:
 
-- `get`, `watch`, `export`, `erase`, `route`, `lag`, `top`, `open` ask the gateway: `STREAMSTATE_GATEWAY`,
-  `_GATEWAY_KEY`.
-- Other commands use Kafka and Redis: `STREAMSTATE_KAFKA`, `_REDIS`; `stage`, `wait`, `diff`, `promote`, `back`,
-  `releases` and `drop` also the gateway.
+- users and reads, by the gateway (`STREAMSTATE_GATEWAY`, `_GATEWAY_KEY`): `get`, `watch`, `export`, `erase`, `route`,
+  `lag`, `top`, `open`, `forward`
+- state, by Kafka and Redis (`STREAMSTATE_KAFKA`, `_REDIS`): `status`, `owners`, `verify`; changes: `skip`, `allow`,
+  `throttle`, `reset`, `dlq`; copies: `backup`, `restore`, `archive`; answers: `replay`, `unload`
+- releases, by all three: `stage`, `wait`, `diff`, `promote`, `back`, `releases`, `drop`
+- setting up: `config`, `profile`, `keys`, `acl`, `feed`
 
 Services are in the package `STREAMSTATE_PACKAGE`. Commands address the live release: `STREAMSTATE_NAME=metrics-eu
 streamstate status metrics` chooses another deployment, with `STREAMSTATE_RELEASE_OF` a release beside the live one.

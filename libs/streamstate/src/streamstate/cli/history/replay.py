@@ -19,7 +19,7 @@ from streamstate.errors import Declined
 from streamstate.state.store import EACH, TopicPartition, offsets_of, offsets_text
 from streamstate.view import Question, View, encoded, parameters
 
-ViewName = Annotated[str, typer.Argument(metavar="VIEW", help="Name of a view.")]
+ViewName = Annotated[str, typer.Argument(metavar="VIEW")]
 Keys = Annotated[list[str] | None, typer.Argument(metavar="KEY", help="Keys, as in the URL of the view.")]
 At = Annotated[str, typer.Option(metavar="TIME", help="ISO 8601 (without a zone: UTC), or milliseconds.")]
 AtPosition = Annotated[

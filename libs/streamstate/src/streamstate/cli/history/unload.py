@@ -21,7 +21,7 @@ from streamstate.cli.services import Deployment, Service, deployment, imported
 from streamstate.errors import Declined
 from streamstate.state.redis_connections import connect
 
-Views = Annotated[list[str], typer.Argument(metavar="VIEW", help="Names of views.")]
+Views = Annotated[list[str], typer.Argument(metavar="VIEW")]
 To = Annotated[str, typer.Option(metavar="FOLDER", help="Folder, or URI such as s3://bucket/path.")]
 Saved = Annotated[
     Path | None,

@@ -44,7 +44,7 @@ def check(
     no_kafka: Annotated[bool, typer.Option("--no-kafka", help="Check the file alone.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check the file of a profile, and count the last records of its topic.
+    """Check the YAML file of a profile, and count the last records of its topic.
 
     Exit status 1: most records would be refused, a field is in no event, or keys look like another type; 3: a fault of
     the file.

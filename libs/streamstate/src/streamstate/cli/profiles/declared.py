@@ -29,7 +29,7 @@ from streamstate.profile.file import located, read
 from streamstate.profile.measure import BadDeclaration
 from streamstate.settings import CommandSettings, StreamSettings, load
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="YAML file of a profile.", show_default=False)]
+File = Annotated[Path, typer.Argument(metavar="FILE", show_default=False)]
 
 _ROOT = "/v1/"
 """The beginning of the paths at which the gateway asks services."""

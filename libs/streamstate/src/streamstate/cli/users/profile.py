@@ -15,7 +15,7 @@ from streamstate.cli.users.answers import rendered
 from streamstate.cli.users.gateway import gateway
 from streamstate_client.protocol import user_path
 
-User = Annotated[str, typer.Argument(help="Id of the user.")]
+User = Annotated[str, typer.Argument()]
 Parts = Annotated[list[str] | None, typer.Option("--part", help="Part of the answer; repeatable.")]
 Explain = Annotated[bool, typer.Option("--explain", help="Add the reasons of recommendations.")]
 

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from devkit.child_process import free_port
 from devkit.demo import CACHE
 from devkit.local_cluster import LocalCluster
 from devkit.registry import SERVICES, app
+from devkit.schema_registry import SchemaRegistry
 from streamstate.kafka.producer import producer
 from streamstate.state import redis_rights as redis
 from tests.collector import Collector, collecting
@@ -63,6 +65,16 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Kafka and Redis without services, for what is not done to the ring."""
     with running(local_cluster(tmp_path_factory.mktemp("servers")), services_too=False) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="package")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SchemaRegistry]:
+    registry = SchemaRegistry(tmp_path_factory.mktemp("registry"), free_port(), Path.cwd() / CACHE / "registry")
+    registry.start()
+    try:
+        yield registry
+    finally:
+        registry.stop()
 
 
 @pytest.fixture(scope="package")

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -16,7 +15,6 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerialize
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from devkit.child_process import Child, free_port
-from devkit.demo import CACHE
 from devkit.formats import TYPES, DetailedEvent, declared
 from devkit.schema_registry import SchemaRegistry
 from services.events import LISTENING_EVENTS, ListeningEvent
@@ -49,16 +47,6 @@ FORMATS = ("avro", "protobuf", "jsonschema")
 
 # Of a third schema, under the name of the earlier schemas.
 LoudPlay = msgspec.defstruct("ListeningEvent", [("volume", int | None, None)], bases=(DetailedEvent,), rename="camel")
-
-
-@pytest.fixture(scope="module")
-def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SchemaRegistry]:
-    registry = SchemaRegistry(tmp_path_factory.mktemp("registry"), free_port(), Path.cwd() / CACHE / "registry")
-    registry.start()
-    try:
-        yield registry
-    finally:
-        registry.stop()
 
 
 @pytest.fixture(scope="module")

@@ -1,18 +1,23 @@
-"""A profile with the key from the value on a real Kafka, Redis and Spark: each record counts once after kill -9."""
+"""A profile with the key from the value on a real Kafka, Redis, Spark and schema registry: each record counts once."""
 
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from typing import Any
 
+import msgspec
 import pytest
 
 from devkit.child_process import Child
+from devkit.schema_registry import SchemaRegistry
 from streamstate.cli.services import deployments
-from streamstate.keys import MARKER_HEADER
+from streamstate.formats.registered.registry import Registry
+from streamstate.formats.writing import FormatEncoder
+from streamstate.keys import MARKER_HEADER, TEXT
 from streamstate.operators.repeats import REPEATS
 from streamstate.profile.layout import NUMBERS
 from streamstate.settings import CommandSettings
@@ -28,14 +33,23 @@ PAGE = Path("docs/profile.md").read_text()
 *_, YAML = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 USERS, RECORDS, BAD = 20, 300, 10
 TOPIC, KEYED, NAME = "purchases", "purchases-by-userId-int", "sales"
+FORMAT: dict[str, Any] = {"value": "avro", "fields": {"userId": "user_id"}}
+
+
+class Purchase(msgspec.Struct, rename="camel"):
+    """The value of a purchase; without a user, a dead letter."""
+
+    user_id: int | None
+    cents: int = 5
 
 
 @dataclass
 class Sales:
-    """The deployment of the page's profile, and the purchases sent, by user."""
+    """The deployment of the page's profile, and the purchases sent, by user, as `write` encodes them."""
 
     releases: Releases
     deployment: Deployment
+    write: Callable[[bytes], bytes]
     counted: Counter[int] = field(default_factory=Counter)
     draw: Random = field(default_factory=lambda: Random(1))
 
@@ -43,9 +57,11 @@ class Sales:
         for _ in range(count):
             user = self.draw.randrange(USERS)
             self.counted[user] += 1
-            value = json.dumps({"userId": user, "cents": 5})
-            self.releases.out.produce(TOPIC, value, self.draw.choice([None, b"shop", b"\0" * 8]))
+            self.put(Purchase(user), self.draw.choice([None, b"shop", b"\0" * 8]))
         self.releases.out.flush()
+
+    def put(self, purchase: Purchase, key: bytes | None = None) -> None:
+        self.releases.out.produce(TOPIC, self.write(msgspec.json.encode(purchase)), key)
 
     def states(self) -> Collection[Snapshot]:
         reads = [Fields(f"{NUMBERS}:{user}") for user in range(USERS)]
@@ -68,19 +84,21 @@ class Sales:
 
 
 def test_each_record_counts_once_after_a_kill_between_publication_and_commit(
-    releases: Releases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    releases: Releases, registry: SchemaRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Redis takes no writes meanwhile, so the stream is killed at the commit."""
+    """Redis takes no writes meanwhile, so the stream is killed at the commit. The purchases are Avro, the rest JSON."""
     (file := tmp_path / "sales.yaml").write_text(YAML)
     releases.create(TOPIC, f"{NAME}-dlq")
     releases.create(KEYED, partitions=PARTITIONS - 1)
     deployment = Deployment(releases.cluster, NAME)
     deployment.service = "profile"
-    sales = Sales(releases, deployment)
+    writer = FormatEncoder((TEXT, TEXT), Purchase, "avro", FORMAT["fields"], Registry(registry.url))
+    sales = Sales(releases, deployment, writer.registered(TOPIC).write)
     for _ in range(BAD):
-        releases.out.produce(TOPIC, b'{"cents": 5}')
+        sales.put(Purchase(None))
     sales.send(RECORDS)
-    stream = deployment.stream(PROFILE=str(file))
+    settings = {"PROFILE": str(file), "FORMATS": json.dumps({TOPIC: FORMAT}), "REGISTRY": registry.url}
+    stream = deployment.stream(**settings)
     try:
         folded = {TOPIC: RECORDS + BAD, KEYED: RECORDS}
         until(lambda: sales.positions() == folded, 180, "the first purchases")
@@ -89,7 +107,7 @@ def test_each_record_counts_once_after_a_kill_between_publication_and_commit(
         until(lambda: len(releases.read(KEYED)) > RECORDS, 60, "a publication")
         sales.kill_at_commit(stream.child)
         assert sales.positions() == folded
-        deployment.stream(PROFILE=str(file))
+        deployment.stream(**settings)
         all_sent = 2 * RECORDS + BAD
         until(lambda: sales.positions() == {TOPIC: all_sent, KEYED: len(releases.read(KEYED))}, 180, "all purchases")
         sent = releases.read(KEYED)
@@ -100,7 +118,8 @@ def test_each_record_counts_once_after_a_kill_between_publication_and_commit(
             user: sum(of.values[user].get("#", 0) for of in sales.states()) for user in range(USERS)
         }
         monkeypatch.setenv("STREAMSTATE_PROFILE", str(file))
-        own = CommandSettings.model_validate({**releases.cluster.settings.model_dump(), "name": NAME})
+        formats = {"formats": {TOPIC: FORMAT}, "registry": registry.url}
+        own = CommandSettings.model_validate({**releases.cluster.settings.model_dump(), **formats, "name": NAME})
         (of,) = deployments(own, ["profile"])
         report = Check(of.recounted, own).run()
         assert (report.records, report.differences, report.faults) == (all_sent + len(sent), [], [])

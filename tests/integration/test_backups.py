@@ -44,8 +44,6 @@ def played(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> Deploymen
     deletions = f"{deployment.name}-deletions"
     topics.create(deployment.cluster.kafka.bootstrap, {deletions: {"cleanup.policy": "compact"}}, 1)
     monkeypatch.setenv("STREAMSTATE_DELETIONS", deletions)
-    # Redis waits for replicas otherwise.
-    deployment.client.config_set("repl-diskless-sync-delay", 0)
     deployment.put(*[0] * BEFORE, user=ERASED)
     deployment.send(100 - BEFORE)
     deployment.stream(DELETIONS=deletions)

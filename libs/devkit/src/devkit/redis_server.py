@@ -21,6 +21,8 @@ _SETTINGS = {
     # Repeated rewrites of a small, growing file cost more than the rewrites save.
     "auto-aof-rewrite-min-size": "512mb",
     "maxmemory-policy": "noeviction",
+    # A snapshot waits for no further replicas.
+    "repl-diskless-sync-delay": "0",
     "save": "",
 }
 

@@ -32,7 +32,7 @@ class HistorySettings(BaseSettings):
 def measure(settings: HistorySettings, home: Path) -> list[Row]:
     """The rows of the table."""
     with servers(home / "cluster", services=[APP.name]) as cluster:
-        widen(cluster.kafka.bootstrap, PARTITIONS)
+        widen(cluster.kafka, PARTITIONS)
         data = Data.make(settings.events, settings.users)
         data.send(cluster.kafka.bootstrap)
         lab = HistoryLab(cluster, data, home / "archive", settings.kills)

@@ -122,10 +122,10 @@ def _unloaded(lab: HistoryLab, users: Sequence[int]) -> Iterator[Row]:
         yield Row(f"unloading: p99 of reads, {p99:.1f} ms, over before", float(p99 / calm), 1.1)
     [made] = (folder / VIEW.name).iterdir()
     rows = pq.read_table(made, partitioning=None).to_pylist()
-    name = (
-        f"unloading of {len(rows):,} keys in {seconds:.0f} s, {memory / 1e6:,.0f} MB at most: rows that differ from GET"
-    )
-    yield Row(name, sum(_different(lab, rows[n : n + _MANY]) for n in range(0, len(rows), _MANY)), 0)
+    missing = {*map(str, lab.data.rows[:, 0].tolist())} - {row["key"] for row in rows}
+    different = sum(_different(lab, rows[n : n + _MANY]) for n in range(0, len(rows), _MANY))
+    name = f"unloading of {len(rows):,} keys in {seconds:.0f} s, {memory / 1e6:,.0f} MB at most"
+    yield Row(f"{name}: missing keys, and rows that differ from GET", len(missing) + different, 0)
 
 
 def _timed(lab: HistoryLab, pool: urllib3.PoolManager, users: Iterator[int]) -> float:

@@ -40,20 +40,25 @@ def measure(lab: HistoryLab) -> Iterator[Row]:
     before = lab.contents()
     lab.keep()
     lab.cut()
-    lab.empty()
-    say("building the state from the archive")
-    ours = _built(lab, archive=str(lab.archive))
-    yield Row("build: keys that differ from the state before", _differing(before, lab.contents()), 0)
     if lab.events >= LEAST_EVENTS:
-        rates = f"{own.rate():,.0f} from Kafka, {ours.rate():,.0f} from the archive"
-        yield Row(f"build: CPU over that from Kafka ({rates} a CPU second)", own.rate() / ours.rate(), 1 / CPU_RATIO)
-        yield Row("build: peak memory over that from Kafka", ours.memory / own.memory, 1.05)
+        yield from _beside(lab, own, before)
     lab.empty()
     say(f"building the state from the archive with {lab.kills} kills")
     kills = _killed(lab)
     yield Row(f"build: keys that differ after {kills} kills -9", _differing(before, lab.contents()), 0)
     found = Check(recounted(APP), lab.settings).run()
     yield Row(f"verify over archive and Kafka: differences of {found.keys:,} keys", len(found.differences), 0)
+
+
+def _beside(lab: HistoryLab, own: Build, before: Mapping[str, object]) -> Iterator[Row]:
+    """The rows of a build without kills, beside the `own` build from Kafka."""
+    lab.empty()
+    say("building the state from the archive")
+    ours = _built(lab, archive=str(lab.archive))
+    yield Row("build: keys that differ from the state before", _differing(before, lab.contents()), 0)
+    rates = f"{own.rate():,.0f} from Kafka, {ours.rate():,.0f} from the archive"
+    yield Row(f"build: CPU over that from Kafka ({rates} a CPU second)", own.rate() / ours.rate(), 1 / CPU_RATIO)
+    yield Row("build: peak memory over that from Kafka", ours.memory / own.memory, 1.05)
 
 
 def _built(lab: HistoryLab, archive: str) -> Build:

@@ -12,6 +12,7 @@ from devkit import topics
 from devkit.bench.data import Data
 from devkit.child_process import Child
 from devkit.demo import say
+from devkit.kafka_server import Kafka
 from devkit.local_cluster import LocalCluster
 from services.events import LISTENING_EVENTS
 from services.metrics.model import APP
@@ -36,11 +37,14 @@ _UNEQUAL = ("owner", "epoch", "begun", "ended", "target")
 """Fields of a partition that differ between two builds."""
 
 
-def widen(bootstrap: str, partitions: int) -> None:
-    """Give the topic of plays so many partitions, while it is empty."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+def widen(kafka: Kafka, partitions: int) -> None:
+    """Give the topic of plays so many partitions, while it is empty. Returns when producers see them."""
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     for widened in admin.create_partitions([NewPartitions(LISTENING_EVENTS, partitions)]).values():
         widened.result()
+    kafka.wait_until(
+        lambda: len(admin.list_topics(LISTENING_EVENTS).topics[LISTENING_EVENTS].partitions) == partitions, 30
+    )
 
 
 def contents(state: RedisState, partitions: Iterable[int]) -> dict[str, object]:

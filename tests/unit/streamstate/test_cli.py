@@ -133,6 +133,19 @@ def test_a_command_that_needs_services_says_where_to_run_it(tmp_path: Path) -> N
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "priority"), [("status metrics", os.nice(0)), ("unload metrics metrics --to answers", 19)]
+)
+def test_commands_that_read_whole_states_leave_the_cores_to_others(
+    arguments: str, priority: int, tmp_path: Path
+) -> None:
+    (tmp_path / "own.py").write_text("import os\nprint(os.nice(0))")
+    command = [sys.executable, "-m", "streamstate.cli.main", *arguments.split()]
+    environment = {**os.environ, "STREAMSTATE_PACKAGE": "own"}
+    result = subprocess.run(command, cwd=tmp_path, env=environment, check=False, capture_output=True, text=True)
+    assert result.stdout == f"{priority}\n"
+
+
 @pytest.mark.parametrize("package", ["nowhere", "services.gateway"])
 def test_a_package_without_services_is_status_3(package: str) -> None:
     assert "STREAMSTATE_PACKAGE" in failed(run("status", PACKAGE=package), 3)

@@ -34,7 +34,8 @@ Services are in the package `STREAMSTATE_PACKAGE`. Commands address the live rel
 streamstate status metrics` chooses another deployment, with `STREAMSTATE_RELEASE_OF` a release beside the live one.
 
 `streamstate --install-completion` installs shell completion; entry points of the group `streamstate.commands` add
-commands. Results go to stdout, progress and errors to stderr. After an interruption, run a command again.
+commands. Results go to stdout, progress and errors to stderr. After an interruption, run a command again. `archive`,
+`backup`, `replay`, `unload` and `verify` run at the lowest CPU priority (nice 19): other processes get a core first.
 
 | exit status | meaning |
 | --- | --- |

@@ -289,7 +289,7 @@ class UnloadValues(Values):
     to: str = value("", "folder of a volume, or URI such as s3://bucket/path")
     redis_image: str = value("redis:8", "image on Debian with redis-server, at least as new as Redis")
     scratch: str = value("10Gi", "size of the node's disk for the snapshot")
-    resources: Resources = container("500m", "1Gi", "4Gi", "; a Redis in it has the whole snapshot in memory")
+    resources: Resources = container("50m", "1Gi", "4Gi", "; a Redis in it has the whole snapshot in memory")
 
 
 class Test(Values):

@@ -1,5 +1,6 @@
 """The command itself: `streamstate COMMAND …`."""
 
+import os
 import sys
 from contextlib import nullcontext
 from importlib.metadata import entry_points
@@ -36,6 +37,11 @@ from streamstate.errors import Commands
 
 FURTHER = "streamstate.commands"
 """The group of entry points by which an installed package adds commands."""
+
+BATCH = frozenset({"archive", "backup", "replay", "unload", "verify"})
+"""Commands that read whole states or topics. Other processes of the machine get a core first."""
+
+_LOWEST = 19
 
 
 class _Command(TyperCommand):
@@ -111,6 +117,8 @@ for further in entry_points(group=FURTHER):
 def main() -> None:
     """The entry point. Services are imported from the working directory, as `python -m` would."""
     sys.path.insert(0, str(Path.cwd()))
+    if BATCH.intersection(sys.argv[1:2]):
+        os.nice(_LOWEST)
     app(prog_name="streamstate")
 
 

@@ -22,7 +22,7 @@ BUILDER = $(or $(shell command -v docker),buildah)
 BUILT = $(if $(findstring docker,$(BUILDER)),docker-daemon:,containers-storage:)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-clean test test-quick test-service test-browser screenshots verify faults soak change history nightly charts publish images push sbom cluster-test check docs site fix bench object-store
+.PHONY: help demo demo-clean test test-quick test-service test-browser screenshots verify faults soak change history nightly charts publish images push sbom cluster-images cluster-test check docs site fix bench object-store
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 28
@@ -109,6 +109,9 @@ sbom: $(INSTALLED) ## what is in the images: CycloneDX documents, and licences, 
 
 # BUILD_IMAGE: a script that builds an image (NAME DIRECTORY [OPTION...]) and gives it to the cluster. STANDINS=1: there is
 # no registry, so Kafka and Redis are built too.
+cluster-images: $(INSTALLED) ## build the images of the cluster's tests (which then need no builder: BUILD_IMAGE=true)
+	@BUILD_IMAGE=$(BUILD_IMAGE) STANDINS=$(STANDINS) $(BIN)/python -m tests.e2e.images
+
 cluster-test: $(INSTALLED) $(HELM) ## all of it on the cluster of the current kubeconfig (BUILD_IMAGE=tests/e2e/build/kind)
 	@HELM=$(HELM) BUILD_IMAGE=$(BUILD_IMAGE) STANDINS=$(STANDINS) $(BIN)/python -m pytest -s -v -x --durations=20 tests/e2e
 

@@ -21,10 +21,10 @@ from urllib3.exceptions import HTTPError
 from devkit.child_process import LOCALHOST, Child, free_port
 from streamstate.web.access import internal, keys
 from tests.certificates import Authority
-from tests.e2e import feed
+from tests.e2e import feed, topics
 from tests.waiting import until
 
-ARCHIVE, GATEWAY, INFRA = "archive", "gateway", "infra"
+ARCHIVE, GATEWAY, INFRA, OPERATOR = "archive", "gateway", "infra", "operator"
 GATEWAY_TLS, INSTANCES_TLS, INFRA_TLS = "gateway-tls", "instances-tls", "infra-tls"
 """Secrets of a certificate and of its CA, in the format of cert-manager."""
 INSTANCES_NAME = "instances"
@@ -95,7 +95,6 @@ class Namespace:
         self._create_certificate(GATEWAY_TLS, f"{GATEWAY}.{self.name}.svc")
         self._create_certificate(INSTANCES_TLS, INSTANCES_NAME)
         self._create_certificate(INFRA_TLS, "redis", "kafka", f"kafka.{self.name}.svc")
-        self.kubectl("create", "configmap", "feed", f"--from-file={feed.__file__}")
 
     def uninstall(self) -> None:
         """Remove every release, of which nothing may be left, and the namespace."""
@@ -125,58 +124,47 @@ class Namespace:
             options = ("--install", "--values", file.name, "--timeout", "5m", "--wait", *more)
             self.helm("upgrade", release, f"charts/{chart}", *options)
 
-    def send(self, image: str, topic: str, first: int, count: int) -> None:
-        """Let a Job send events `first` to `first + count`, and wait until Kafka has them."""
-        self.run_job(f"feed-{topic}-{first}", image, "python", "/feed/feed.py", topic, str(first), str(count))
-
-    def run_job(self, name: str, image: str, *command: str) -> str:
-        """The log of a finished Job with this command; fails with the command."""
+    def start_operator(self, image: str) -> None:
+        """Start a pod in which an operator's commands run: it has the addresses of Kafka and Redis."""
         servers = {
             "STREAMSTATE_KAFKA": "kafka:9092",
             "STREAMSTATE_KAFKA_SECURITY": "SSL",
             "STREAMSTATE_KAFKA_CA": "/infra/ca.crt",
             "STREAMSTATE_REDIS": REDIS,
             "STREAMSTATE_REDIS_CA": "/infra/ca.crt",
+            "STREAMSTATE_PACKAGE": "services",
         }
         container = {
-            "name": "job",
+            "name": OPERATOR,
             "image": image,
-            "command": command,
+            "command": ["sleep", "infinity"],
+            "resources": {"requests": {"cpu": "250m"}},
             "env": [{"name": variable, "value": value} for variable, value in servers.items()],
-            "volumeMounts": [{"name": name, "mountPath": f"/{name}"} for name in ("feed", "infra")],
+            "volumeMounts": [{"name": "infra", "mountPath": "/infra"}],
             "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
         }
         spec = {
-            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 0,
             "enableServiceLinks": False,
             "securityContext": {"runAsNonRoot": True, "runAsUser": 10001, "seccompProfile": {"type": "RuntimeDefault"}},
             "containers": [container],
-            "volumes": [
-                {"name": "feed", "configMap": {"name": "feed"}},
-                {"name": "infra", "secret": {"secretName": INFRA_TLS}},
-            ],
+            "volumes": [{"name": "infra", "secret": {"secretName": INFRA_TLS}}],
         }
-        whole = {
-            "apiVersion": "batch/v1",
-            "kind": "Job",
-            "metadata": {"name": name},
-            "spec": {"backoffLimit": 0, "template": {"metadata": {"labels": {"job": name}}, "spec": spec}},
-        }
-        self.kubectl("apply", "--filename", "-", stdin=json.dumps(whole))
-        self._follow(f"job/{name}", "{.status.succeeded}{.status.failed}")
-        said = self.kubectl("logs", f"job/{name}")
-        assert self.kubectl("get", f"job/{name}", "--output", "jsonpath={.status.succeeded}") == "1", said
-        return said
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": OPERATOR}, "spec": spec}
+        self.kubectl("create", "--filename", "-", stdin=json.dumps(pod))
+        self.kubectl("wait", "--for=condition=Ready", f"pod/{OPERATOR}", "--timeout=120s")
 
-    def _follow(self, target: str, field: str) -> None:
-        """Wait until `target` has a value at `field`, by a single process: each start of kubectl costs CPU time."""
-        changes = ("--watch", "--request-timeout=120s", "--output", f'jsonpath={field}{{"\\n"}}')
-        command = ["kubectl", "--namespace", self.name, "get", target, *changes]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watch:
-            assert watch.stdout
-            found = any(line.strip() for line in watch.stdout)
-            watch.kill()
-        assert found, f"waited 120 s for {field} of {target}"
+    def operate(self, *command: str, stdin: str = "") -> str:
+        """The output of a command in the operator's pod; fails with the command."""
+        return self.kubectl("exec", "--stdin", OPERATOR, "--", *command, stdin=stdin)
+
+    def send(self, topic: str, first: int, count: int) -> None:
+        """Send events `first` to `first + count`; returns when Kafka has them."""
+        self.operate("python", "-", topic, str(first), str(count), stdin=Path(feed.__file__).read_text())
+
+    def manage_topics(self, *arguments: str) -> None:
+        """Run `topics.py` with these arguments."""
+        self.operate("python", "-", *arguments, stdin=Path(topics.__file__).read_text())
 
     @contextmanager
     def forwarded(self, target: str) -> Iterator[Api]:

@@ -1,5 +1,6 @@
 """A deployment of infra, all services and the gateway, in a namespace of its own."""
 
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from devkit.registry import STANDARD, release
+from devkit.topics import configurations
 from services.events import KINDS
 from tests.e2e import feed
 from tests.e2e.cluster import (
@@ -28,6 +30,12 @@ from tests.waiting import until
 # So that much fits on a small machine.
 SMALL: dict[str, Any] = {"resources": {"requests": {"cpu": "20m", "memory": "64Mi"}}}
 
+TOOLS = image("recommendations-api")
+"""The image with the packages of all services."""
+
+EU = "listening-events-eu"
+"""The topic of another release of metrics."""
+
 _INSTANCES = {"name": INSTANCES_TLS}
 TO_INSTANCES = {"caSecret": _INSTANCES, "certificateSecret": _INSTANCES, "name": INSTANCES_NAME}
 TO_REDIS = {"url": REDIS, "caSecret": {"name": INFRA_TLS}}
@@ -45,20 +53,17 @@ def values_of(service: str, **more: Any) -> dict[str, Any]:
 
 @dataclass
 class Installation:
-    """What runs, how many events were sent, and an image for Jobs: the one with the packages of all services."""
+    """What runs, and how many events were sent."""
 
     namespace: Namespace
     gateway: Api
     infra: dict[str, Any]
-    image: str
     sent: int = 0
 
-    def feed(self, count: int, topic: str = "listening-events") -> None:
-        """Send the next `count` events, or the first ones to another topic."""
-        first = self.sent if topic == "listening-events" else 0
-        self.namespace.send(self.image, topic, first, count)
-        if topic == "listening-events":
-            self.sent += count
+    def feed(self, count: int) -> None:
+        """Send the next `count` events."""
+        self.namespace.send("listening-events", self.sent, count)
+        self.sent += count
 
     def settle(self) -> None:
         """Wait until all that was sent is counted, and has names."""
@@ -79,22 +84,25 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installatio
     namespace = Namespace("streamstate-test", tmp_path_factory.mktemp("namespace") / "ca")
     namespace.create()
     infra = build_infra(tmp_path_factory.mktemp("standins"))
+    # The command of the chart starts a JVM for each topic: most topics are made by another.
+    own = configurations(())
+    infra["kafka"]["topics"] = {**dict.fromkeys({*configurations()} - {*own}), EU: {}, "metrics-eu-dlq": {}}
     with ThreadPoolExecutor(1) as executor:
         installed = executor.submit(namespace.upgrade, INFRA, INFRA, infra, "--wait-for-jobs")
         build_services()
+        namespace.start_operator(TOOLS)
         installed.result()
+    others = {topic: of for topic, of in configurations(STANDARD).items() if topic not in own}
+    namespace.manage_topics("create", json.dumps(others))
 
-    def install(service: str) -> None:
-        namespace.upgrade(release(service), service, values_of(service, replicas=2 if service == "metrics" else 1))
-
-    together(install, STANDARD)
-    values = {
+    values = {service: values_of(service, replicas=2 if service == "metrics" else 1) for service in STANDARD}
+    values[GATEWAY] = {
         "api": {"image": image("gateway-api"), **SMALL},
         "services": {name: name for name in map(release, STANDARD)},
         "access": {"keysSecret": {"name": "callers"}, "limitsRedis": TO_REDIS},
         "tls": {"certificateSecret": {"name": GATEWAY_TLS}, "instances": TO_INSTANCES},
     }
-    namespace.upgrade(GATEWAY, GATEWAY, values)
+    together(lambda chart: namespace.upgrade(release(chart), chart, values[chart]), values)
     with namespace.forwarded(f"service/{GATEWAY}") as gateway:
-        yield Installation(namespace, gateway, infra, image("recommendations-api"))
+        yield Installation(namespace, gateway, infra)
     namespace.uninstall()

@@ -1,4 +1,4 @@
-"""Known events and names: sent by a Job in the cluster, and counted here. Runs in an image of this project.
+"""Known events and names: sent by a pod of the cluster, and counted here. Runs in an image of this project.
 
 python feed.py TOPIC FIRST COUNT
 """

@@ -1,8 +1,12 @@
-"""The images that the charts name, built and given to the cluster by the script that BUILD_IMAGE names."""
+"""The images that the charts name, built and given to the cluster by the script that BUILD_IMAGE names.
+
+`python -m tests.e2e.images` does so ahead of the tests.
+"""
 
 import os
 import shutil
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from devkit.demo import CACHE
@@ -60,3 +64,9 @@ def _build(name: str, directory: str, *options: str) -> None:
     script = os.environ.get("BUILD_IMAGE", "")
     assert script, "name the script that builds an image: BUILD_IMAGE=tests/e2e/build/kind (or docker)"
     run(script, name, directory, *options)
+
+
+if __name__ == "__main__":
+    with TemporaryDirectory() as scratch:
+        build_infra(Path(scratch))
+    build_services()

@@ -4,7 +4,6 @@ import json
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,25 +13,12 @@ from urllib3.exceptions import HTTPError
 from devkit.registry import STANDARD, by_name
 from tests.e2e import feed
 from tests.e2e.cluster import ARCHIVE, GATEWAY, INFRA, REDIS, Api, Namespace, Reads, together
-from tests.e2e.conftest import SMALL, TRANSPORT, Installation, plays, values_of
+from tests.e2e.conftest import EU, SMALL, TOOLS, TRANSPORT, Installation, plays, values_of
 from tests.e2e.images import image
 from tests.waiting import until
 
 EVENTS = 4_000
-EU = "listening-events-eu"
-CUT = f"""
-from confluent_kafka import OFFSET_END, TopicPartition
-from streamstate.deployment.connections import KafkaSettings
-from streamstate.kafka.admin import AdminConnection, Topics
-from streamstate.settings import load
-
-settings = load(KafkaSettings)
-admin = AdminConnection(settings.kafka, settings.security).admin()
-places = range(Topics(settings.kafka, security=settings.security).partitions("{EU}"))
-for deleted in admin.delete_records([TopicPartition("{EU}", place, OFFSET_END) for place in places]).values():
-    deleted.result()
-"""
-"""Deletes all records of the topic, as retention does."""
+CHANGED = {"COMMIT_RECORDS": 1_000}
 NAMES_S = 8.0
 LIMITS = f"""
 from redis import Redis
@@ -82,7 +68,7 @@ def test_each_instance_owns_its_share_and_is_asked_through_its_port_forward(depl
 
 def test_limits_are_shared_through_redis(deployment: Installation) -> None:
     with Reads(deployment.gateway, deployment.sent).going_on() as reads:
-        said = deployment.namespace.run_job("limits", deployment.image, "python", "-c", LIMITS)
+        said = deployment.namespace.operate("python", "-c", LIMITS)
     assert int(said) > 0
     assert reads.failed == []
 
@@ -98,28 +84,26 @@ def test_no_read_fails_when_a_pod_is_killed(deployment: Installation) -> None:
     assert_profiles(deployment)
 
 
+def test_no_read_fails_when_a_setting_changes(deployment: Installation) -> None:
+    """Every pod is replaced, one after the other, while events come and profiles are read."""
+    before = pods_of(deployment.namespace, "metrics")
+    with Reads(deployment.gateway, deployment.sent).going_on() as reads:
+        deployment.namespace.upgrade("metrics", "metrics", values_of("metrics", replicas=2, settings=CHANGED))
+        deployment.feed(EVENTS)
+        deployment.settle()
+    assert reads.failed == []
+    assert before.isdisjoint(pods_of(deployment.namespace, "metrics"))
+    assert_profiles(deployment)
+
+
 def test_no_read_fails_when_it_grows(deployment: Installation) -> None:
     with Reads(deployment.gateway, deployment.sent).going_on() as reads:
-        deployment.namespace.upgrade("metrics", "metrics", values_of("metrics", replicas=3))
+        deployment.namespace.upgrade("metrics", "metrics", values_of("metrics", replicas=3, settings=CHANGED))
         deployment.feed(EVENTS)
         deployment.settle()
     assert reads.failed == []
     with deployment.namespace.forwarded("pod/metrics-0") as instance:
         until(lambda: sorted(owners(instance).values()) == [2, 3, 3], 120, "each of three to have its share")
-    assert_profiles(deployment)
-
-
-def test_no_read_fails_when_a_setting_changes(deployment: Installation) -> None:
-    """Every pod is replaced, one after the other, while events come and profiles are read."""
-    before = pods_of(deployment.namespace, "metrics")
-    with Reads(deployment.gateway, deployment.sent).going_on() as reads:
-        deployment.namespace.upgrade(
-            "metrics", "metrics", values_of("metrics", replicas=3, settings={"COMMIT_RECORDS": 1_000})
-        )
-        deployment.feed(EVENTS)
-        deployment.settle()
-    assert reads.failed == []
-    assert before.isdisjoint(pods_of(deployment.namespace, "metrics"))
     assert_profiles(deployment)
 
 
@@ -135,15 +119,14 @@ def test_an_instance_that_goes_hands_over_at_once(deployment: Installation) -> N
 
 
 def test_every_state_equals_a_recount(deployment: Installation) -> None:
-    command = ("env", "STREAMSTATE_PACKAGE=services", "streamstate", "verify")
-    said = deployment.namespace.run_job("verify", deployment.image, *command)
+    said = deployment.namespace.operate("streamstate", "verify")
     assert said.count("no difference") == len(STANDARD), said
 
 
 def test_helm_test_gets_the_known_answer(deployment: Installation) -> None:
     known = json.dumps(feed.profile(7, deployment.sent)["eventCount"])
     test = {"path": "/v1/users/7/metrics", "contains": f'"eventCount":{known}'}
-    deployment.namespace.upgrade("metrics", "metrics", values_of("metrics", test=test))
+    deployment.namespace.upgrade("metrics", "metrics", values_of("metrics", settings=CHANGED, test=test))
     together(partial(deployment.namespace.helm, "test"), [*by_name(STANDARD), GATEWAY], at_once=4)
 
 
@@ -151,14 +134,12 @@ def test_no_read_fails_when_a_release_is_promoted_and_taken_back(deployment: Ins
     """A release beside the first, with a state of its own, found by the gateway through the label of its Service."""
 
     def streamstate(command: str, *arguments: str) -> None:
-        argv = ("env", "STREAMSTATE_PACKAGE=services", "streamstate", command, "metrics", *arguments)
-        deployment.namespace.run_job(f"{command}-{next(number)}", deployment.image, *argv)
+        deployment.namespace.operate("streamstate", command, "metrics", *arguments)
 
     def live(release: str) -> bool:
         _, state = deployment.gateway.get("/v1/system")
         return any(each["release"] == release and each["live"] for each in state["services"])
 
-    number = count()
     streamstate("stage", "--name", "metrics-2")
     deployment.namespace.upgrade("metrics-2", "metrics", values_of("metrics", settings={"RELEASE_OF": "metrics"}))
     with Reads(deployment.gateway, deployment.sent).going_on() as reads:
@@ -177,15 +158,8 @@ def test_no_read_fails_when_a_release_is_promoted_and_taken_back(deployment: Ins
     assert_profiles(deployment)
 
 
-def create_eu(deployment: Installation, namespace: Namespace) -> None:
-    """The topics of another release of the same chart."""
-    topics: dict[str, dict[str, str]] = {EU: {}, "metrics-eu-dlq": {}}
-    infra = {**deployment.infra, "kafka": {**deployment.infra["kafka"], "topics": topics}}
-    namespace.upgrade(INFRA, INFRA, infra, "--wait-for-jobs")
-
-
 def install_eu(namespace: Namespace, **more: Any) -> None:
-    """The release, which folds in an executor: a pod that its stream asked the API server for."""
+    """Another release of the chart, which folds in an executor: a pod that its stream asked the API server for."""
     # By itself, Spark asks for a whole core for each executor.
     settings = {"SPARK": {"spark.kubernetes.executor.request.cores": "20m"}, **more.pop("settings", {})}
     values = values_of("metrics", topics={"listening-events": EU}, settings=settings, **more)
@@ -206,13 +180,12 @@ def archive_eu(deployment: Installation, records: int) -> None:
         return bool(sum(partition["end"] for partition in json.loads(said)) == records)
 
     until(archived, 60, "the archive to have the records")
-    deployment.namespace.run_job("cut", deployment.image, "python", "-c", CUT)
+    deployment.namespace.manage_topics("cut", EU)
 
 
 def test_executors_build_a_release_from_an_archive(deployment: Installation) -> None:
     """Kafka has deleted the first half of the records, and the second comes later."""
-    create_eu(deployment, deployment.namespace)
-    deployment.namespace.send(deployment.image, EU, 0, 400)
+    deployment.namespace.send(EU, 0, 400)
     archive_eu(deployment, 400)
     volume = {"name": "archive", "persistentVolumeClaim": {"claimName": ARCHIVE}}
     mount = {"name": "archive", "mountPath": "/archive", "readOnly": True}
@@ -220,7 +193,7 @@ def test_executors_build_a_release_from_an_archive(deployment: Installation) -> 
     install_eu(deployment.namespace, settings=settings, extraVolumes=[volume], extraVolumeMounts=[mount])
     with deployment.namespace.forwarded("service/metrics-eu") as instance:
         until(lambda: plays(instance) == 400, 120, "the archived events to be counted")
-        deployment.namespace.send(deployment.image, EU, 400, 400)
+        deployment.namespace.send(EU, 400, 400)
         until(lambda: plays(instance) == 800, 120, "the other release to count its events")
         assert instance.get("/processors")[1]["service"] == "metrics-eu"
     log = deployment.namespace.kubectl("logs", "metrics-eu-0", "--container", "stream", "--tail=-1")
@@ -234,9 +207,10 @@ def test_two_namespaces_share_nothing(deployment: Installation, tmp_path: Path) 
     policies = ("get", "validatingadmissionpolicies,validatingadmissionpolicybindings", "--output", "name")
     before = first.kubectl(*policies)
     second.create()
-    create_eu(deployment, second)
+    second.upgrade(INFRA, INFRA, deployment.infra, "--wait-for-jobs")
+    second.start_operator(TOOLS)
     install_eu(second)
-    second.send(deployment.image, EU, 0, 400)
+    second.send(EU, 0, 400)
     with first.forwarded("service/metrics-eu") as one, second.forwarded("service/metrics-eu") as other:
         until(lambda: plays(other) == 400, 120, "the other namespace to count its events")
         assert plays(one) == 800
@@ -272,8 +246,8 @@ def test_a_driver_may_touch_its_executors_only(deployment: Installation) -> None
         with pytest.raises(AssertionError, match="its own executors only"):
             kubectl("create", "--filename", "-", driver, stdin=pod(image, **labels))
     with pytest.raises(AssertionError, match="executors have the image of the stream"):
-        kubectl("create", "--filename", "-", driver, stdin=pod(deployment.image, **executor))
+        kubectl("create", "--filename", "-", driver, stdin=pod(TOOLS, **executor))
     with pytest.raises(AssertionError, match="cannot create resource"):
         kubectl("create", "configmap", "made", driver)
     kubectl("create", "--filename", "-", driver, stdin=pod(image, **executor))
-    kubectl("delete", "pod", "made", driver)
+    kubectl("delete", "pod", "made", "--now", driver)

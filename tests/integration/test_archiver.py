@@ -1,7 +1,6 @@
-"""The archiver, as a process beside a real broker: killed, and on a full disk."""
+"""The archiver, as a process beside a real broker."""
 
 import json
-import resource
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -9,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from devkit import topics
-from devkit.local_cluster import LocalCluster, answers
+from devkit.local_cluster import LocalCluster
 from streamstate.archive.segments import Segment
 from streamstate.erasure.deletions import Bound, DeletionRecord
 from streamstate.erasure.topic import DeletionTopic
 from streamstate.keys import partition_of
-from tests.integration.archiver import DELETIONS, FULL, PARTITIONS, Archiving
+from tests.integration.archiver import DELETIONS, PARTITIONS, Archiving
 from tests.waiting import until
 
 
@@ -34,18 +33,6 @@ def test_each_record_is_archived_once_through_kills(archiving: Archiving) -> Non
         archiving.send()
     archiving.process.start()
     archiving.wait()
-
-
-def test_a_full_disk_delays_records(archiving: Archiving) -> None:
-    archiving.send()
-    with archiving.process as process:
-        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (FULL, resource.RLIM_INFINITY))
-        until(lambda: archiving.says("File too large"), 30, "a fault")
-        assert not archiving.has_all()
-        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-        archiving.wait()
-        until(lambda: answers(f"http://{archiving.status}/readyz"), 30, "readiness")
-        assert list(Path(archiving.archive.uri).rglob(".*")) == []
 
 
 def test_commands_compare_and_compact_the_archive(archiving: Archiving) -> None:

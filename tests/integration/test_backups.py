@@ -28,8 +28,6 @@ from streamstate.settings import CommandSettings, load
 from streamstate.state.redis_reads import tag
 from streamstate.web.http.request import POSITION
 from tests.deployment import USER, Deployment
-from tests.integration.releases import Releases
-from tests.redis_servers import cluster_url, three_nodes
 from tests.serving import sample, scraped
 from tests.waiting import until
 
@@ -146,39 +144,12 @@ def test_a_killed_restore_leaves_the_partition_refused_and_no_redis_server(playe
     got = urllib3.request("GET", f"http://{address}/v1/users/{USER}/metrics", timeout=10, retries=False)
     assert (got.status, got.json()["type"].rpartition(":")[2]) == (503, "not-ready")
     assert "run the restore again" in str(played.command("status", status=1)["faults"])
-    [restored] = answer(played, "restore", folder, "metrics", "--yes")
+    [file] = Path(folder).glob("*.rdb")
+    [restored] = answer(played, "restore", str(file), "metrics", "--yes")
     assert restored["partitions"][0]["replaces"] is None
     played.send(1)
     played.folded(101)
     assert played.command("verify", status=0)["differences"] == []
-
-
-def test_a_state_moves_to_a_redis_cluster(played: Deployment, releases: Releases, tmp_path: Path) -> None:
-    with three_nodes(tmp_path / "nodes") as ports:
-        move(played, releases, tmp_path, cluster_url(ports))
-
-
-def move(played: Deployment, releases: Releases, home: Path, url: str) -> None:
-    """Restore a backup into the Redis at `url`, and there, after a loss of all keys, another one."""
-    folder = backup(played, home)
-    played.send(20)
-    played.folded(120)
-    # The stream of the old Redis ends, as by a new release.
-    for child in played.started:
-        child.stop()
-    [file] = Path(folder).glob("*.rdb")
-    answer(played, "restore", str(file), "metrics", "--partition", "0", REDIS=url)
-    moved = Deployment(played.cluster, played.name, redis=url, host=releases.make)
-    moved.stream()
-    moved.folded(120)
-    assert moved.command("verify", status=0)["differences"] == []
-    folder = backup(moved, home)
-    moved.empty()
-    answer(moved, "restore", folder, "metrics", "--yes")
-    moved.send(1)
-    moved.folded(121)
-    assert moved.command("verify", status=0)["differences"] == []
-    moved.close()
 
 
 def refusal(of: Deployment, *arguments: str, typed: str = "", **settings: str) -> str:

@@ -191,28 +191,6 @@ def unloaded(driving: Driving, service: str, view: str, to: Path) -> tuple[Mappi
     return made, {row.pop("key"): row for row in table.to_pylist()}
 
 
-def test_unloaded_answers_equal_the_api_for_all_keys(driving: Driving, deleted: str, tmp_path: Path) -> None:
-    for name, (service, view_name) in VIEWS.items():
-        made, rows = unloaded(driving, service, view_name, tmp_path)
-        at = round(pa.scalar(made["taken"]).cast(pa.timestamp("ms", tz="UTC")).value)
-        view = named_view(deployed(driving, service), view_name)
-        columns = Columns(type(view.example))
-        assert rows
-        assert deleted not in rows
-        for key, row in rows.items():
-            found = ask(driving, name, key, at)
-            typed = json.loads(found.body)
-            assert typed is not None, (name, key)
-            assert row.keys() == set(columns.schema.names)
-            assert json.loads(json.dumps(row)) == {n: _pairs(row[n], typed.get(n)) for n in row}
-    assert {str(user) for user in range(USERS)} <= set(rows)
-
-
-def _pairs(like: Any, value: Any) -> Any:
-    """A map as Arrow gives it: pairs."""
-    return [[*item] for item in value.items()] if isinstance(like, list) and isinstance(value, dict) else value
-
-
 def test_unloaded_answers_equal_a_replay_at_their_offsets_while_the_state_moves(
     driving: Driving, deleted: str, tmp_path: Path
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 import urllib3
 from confluent_kafka.schema_registry import ConfigCompatibilityLevel, SchemaRegistryClient, ServerConfig
 from confluent_kafka.schema_registry import Schema as Registered
-from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from devkit.child_process import Child, free_port
@@ -209,29 +209,6 @@ def client(registry: SchemaRegistry) -> Iterator[SchemaRegistryClient]:
         yield client
 
 
-def test_keys_of_a_schema_are_found_by_their_member(
-    releases: Releases,
-    registry: SchemaRegistry,
-    client: SchemaRegistryClient,
-    plays: Sequence[ListeningEvent],
-    as_json: dict[str, Any],
-) -> None:
-    topic, members = "plays-by-record", [{"name": "id", "type": "long"}]
-    releases.create(topic)
-    write: Any = AvroSerializer(client, json.dumps({"type": "record", "name": "Key", "fields": members}))
-    for play in plays:
-        key = write({"id": play.user_id}, SerializationContext(topic, MessageField.KEY))
-        releases.out.produce(topic, msgspec.json.encode(play), key, timestamp=play.timestamp)
-    releases.out.flush()
-    number = client.get_latest_version(f"{topic}-key").schema_id
-    formats = json.dumps({LISTENING_EVENTS: {"key": "avro", "key_field": "id", "key_schema": number}})
-    settings = {"FORMATS": formats, "REGISTRY": registry.url}
-    with releases.released(METRICS, "metrics-by-record", {LISTENING_EVENTS: topic}, **settings):
-        pass
-    assert counted(releases, "metrics-by-record") == {"dead_letters": 0, MISPLACED: 0}
-    assert by_key(state(releases, "metrics-by-record")) == by_key(as_json)
-
-
 def test_ids_in_headers_are_read_and_dead_letters_keep_their_bytes(
     releases: Releases, registry: SchemaRegistry, plays: Sequence[ListeningEvent], as_json: dict[str, Any]
 ) -> None:
@@ -250,12 +227,6 @@ def test_ids_in_headers_are_read_and_dead_letters_keep_their_bytes(
     assert state(releases, name) == as_json
     (letter,) = releases.read(f"{name}-dlq")
     assert (letter.value(), headers(letter)["__value_schema_id"]) == (b"no", ids[0][1])
-
-
-def by_key(found: Mapping[str, Any]) -> dict[str, Any]:
-    """The state of users, without its partitions."""
-    named = ((key.partition(":")[2], value) for key, value in found.items())
-    return {key: value for key, value in named if not key.startswith("plays")}
 
 
 def test_outputs_register_their_schemas_or_are_refused(

@@ -48,16 +48,6 @@ def test_every_key_is_as_before_and_verify_agrees(played: Kept) -> None:
     assert begins.items() <= RedisState(played.client, played.name).read(0, []).held.items()
 
 
-def test_two_instances_fence_each_other(played: Kept) -> None:
-    with played.stream(INSTANCE="stream-0", ADVERTISE="127.0.0.1:1", BUILD_RATE=str(PLAYS // 8)):
-        played.move()
-        with played.stream(INSTANCE="stream-1", ADVERTISE="127.0.0.1:2"):
-            played.settle()
-            owners = {RedisState(played.client, played.name).read(p, []).held["owner"] for p in range(PARTITIONS)}
-    assert owners == {"127.0.0.1:1", "127.0.0.1:2"}
-    assert played.contents() == played.before
-
-
 def test_a_deleted_user_stays_deleted(played: Kept) -> None:
     deletions = f"{played.name}-deletions"
     topics.create(played.kafka, {deletions: {"cleanup.policy": "compact"}}, 1)

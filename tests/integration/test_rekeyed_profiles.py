@@ -90,7 +90,7 @@ def test_each_record_counts_once_after_a_kill_between_publication_and_commit(
     (file := tmp_path / "sales.yaml").write_text(YAML)
     releases.create(TOPIC, f"{NAME}-dlq")
     releases.create(KEYED, partitions=PARTITIONS - 1)
-    deployment = Deployment(releases.cluster, NAME)
+    deployment = Deployment(releases.cluster, NAME, host=releases.make)
     deployment.service = "profile"
     writer = FormatEncoder((TEXT, TEXT), Purchase, "avro", FORMAT["fields"], Registry(registry.url))
     sales = Sales(releases, deployment, writer.registered(TOPIC).write)

@@ -3,8 +3,7 @@
 import itertools
 import random
 import time
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
@@ -20,9 +19,7 @@ from services.clicks.model import APP, CLICKS_PER_REGION, USER_CLICKS, USER_REGI
 from streamstate.kafka.admin import Topics
 from streamstate.processing.decode import RawRecord
 from streamstate.spark.offsets import Offsets, next_slice
-from streamstate.state.memory import MemoryStore
 from streamstate.state.store import TopicPartition
-from streamstate.testing import Driver
 from tests.deployment import Deployment
 from tests.integration.driving import SETTLED_S, parts, read
 from tests.integration.releases import Releases
@@ -99,25 +96,6 @@ def test_slices_are_in_the_order_of_stream_time(releases: Releases, sent: Sent) 
         done = [at for place in places for at in order[place][: ends[place]]]
         left = [at for place in places for at in order[place][ends[place] :]]
         assert not done or not left or max(done) <= min(left)
-
-
-def test_the_state_is_that_of_all_records_at_once(releases: Releases, sent: Sent) -> None:
-    names, log = sent
-    whole, sliced = (Driver(APP, MemoryStore(), PARTITIONS) for _ in range(2))
-    starts: Offsets = dict.fromkeys(log, 0)
-    feed(whole, log, starts, {place: len(records) for place, records in log.items()})
-    for ends in slices(releases, names):
-        feed(sliced, log, starts, ends)
-        starts = ends
-    assert sliced.view("regions") == whole.view("regions")
-
-
-def feed(driver: Driver, log: Log, starts: Offsets, ends: Offsets) -> None:
-    parts: defaultdict[int, dict[str, Sequence[RawRecord]]] = defaultdict(dict)
-    for (topic, partition), records in log.items():
-        parts[partition][topic] = records[starts[topic, partition] : ends[topic, partition]]
-    for partition, part in parts.items():
-        driver.feed(partition, part)
 
 
 @dataclass(frozen=True)

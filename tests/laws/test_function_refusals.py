@@ -1,15 +1,12 @@
 """Mistakes in functions are refused where they are declared, or work."""
 
-import pickle
 import types
 from collections.abc import Callable
-from datetime import datetime
 from inspect import Parameter, Signature
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Any, Literal
 
 import msgspec
 import pytest
-from msgspec import Meta
 
 from streamstate.app import App, Fold, FoldContext, Record, Rows, Source
 from streamstate.erasure.applying import personal
@@ -259,14 +256,3 @@ def test_pairs_of_other_values_than_texts(batches: int) -> None:
         driver.feed(0, topics)
     assert [(letter.topic, letter.offset) for letter in driver.dead] == [("left", 0), ("right", 1)]
     assert "declare both topics by `str` or `TEXT`" in str(driver.dead[0].error)
-
-
-class Moment(msgspec.Struct):
-    """A value with a bound on its time."""
-
-    at: Annotated[datetime, Meta(tz=True)]
-
-
-def test_bounds_of_times_go_to_workers() -> None:
-    annotation = get_type_hints(Moment, include_extras=True)["at"]
-    assert pickle.loads(pickle.dumps(annotation.__metadata__)) == (Meta(tz=True),)

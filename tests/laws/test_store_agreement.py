@@ -171,7 +171,7 @@ class TestEveryStore:
         assert read_snapshot(store, reads=[read]).values == [[]]
 
     @pytest.mark.parametrize("number", [2**53, -(2**53)])
-    @pytest.mark.parametrize("beyond", [1, 2, 3, 2**53])
+    @pytest.mark.parametrize("beyond", [1, 2**53])
     @pytest.mark.parametrize("ranked", [{}, {"b": 1}, None])
     def test_only_a_commit_with_a_sum_beyond_2_to_the_53_is_refused(
         self, store: Store, number: int, beyond: int, ranked: dict[str, int] | None

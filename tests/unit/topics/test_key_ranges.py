@@ -115,9 +115,3 @@ def test_every_key_comes_once_while_partitions_move(loop: Loop) -> None:
     assert {each["name"] for each in parameters if each["in"] == "query"} == {"from", "to", "order", "limit", "cursor"}
     assert clients[0].get("/v1/topics/t?from=x").status_code == 400
     assert clients[0].get("/v1/many?topic-t=7&topic-t=100").get_json()["topic-t"]["100"] is None
-
-
-def test_a_state_without_ranges_of_keys_is_declared_as_before_there_were_any() -> None:
-    kept = KeptTopic.model_validate({"topic": "t", "key": "long", "value": "json"})
-    (fold,) = app(KeptSettings(kept=(kept,))).folds
-    assert fold.settings == {"key": "long", "value": "json", "latest": True, "range": False}

@@ -1,1 +1,0 @@
-"""A service over another one's derived topic."""

@@ -67,16 +67,6 @@ def test_each_kind_of_broken_event_occurs() -> None:
     assert any(key not in keys for key, _ in broken)
 
 
-def test_names_are_keyed_by_id_and_miss_a_few_tracks() -> None:
-    named: dict[str, dict[int, str]] = {topic: {} for topic in KINDS}
-    for topic, key, value in sample_events.names(CATALOGUE):
-        record = json.loads(value)
-        assert struct.pack(">q", record["id"]) == key
-        named[topic][record["id"]] = record["name"]
-    assert list(named.values()) == [CATALOGUE.artists, CATALOGUE.albums, CATALOGUE.tracks]
-    assert 0 < len(CATALOGUE.homes.keys() - CATALOGUE.tracks.keys()) < 0.01 * len(CATALOGUE.homes)
-
-
 # Reading files in the LFM-1b format.
 
 

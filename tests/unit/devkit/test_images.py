@@ -10,23 +10,14 @@ from cyclonedx.output.json import JsonV1Dot6
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
-from devkit.images.catalogue import Image, images
+from devkit.images.catalogue import Image
 from devkit.images.sbom import bill, packages, pins
-from devkit.registry import SERVICES
-from streamstate.spark.jars import Jar, JarError, fetch, jars, spark_jars, verify
+from streamstate.spark.jars import Jar, JarError, fetch, spark_jars, verify
 
 # The images: installed packages, omitted files, and their documents.
 
 DOCKERFILE = Path("Dockerfile").read_text()
 STREAM, API, GATEWAY = Image("metrics", "stream"), Image("metrics", "api"), Image("gateway", "api")
-
-
-def test_each_service_has_two_images_and_gateway_and_archiver_one() -> None:
-    names = {image.name for image in images()}
-    assert names == {f"{name}-{target}" for name in SERVICES for target in ("stream", "api")} | {
-        "archive-api",
-        "gateway-api",
-    }
 
 
 def test_what_all_images_share_is_a_part_of_each() -> None:
@@ -66,12 +57,6 @@ def test_the_document_of_an_image_is_valid_and_names_its_packages_with_their_lic
 
 BYTES = b"a jar"
 RIGHT = Jar("org.example:tool_2.13:1.0", hashlib.sha256(BYTES).hexdigest())
-
-
-def test_the_kafka_source_is_four_jars_in_the_folder() -> None:
-    paths = jars(Path("/somewhere"))
-    assert len(paths) == 4
-    assert Path("/somewhere/spark-sql-kafka-0-10_2.13-4.2.0.jar") in paths
 
 
 def test_other_bytes_are_refused_by_name_with_both_checksums(tmp_path: Path) -> None:

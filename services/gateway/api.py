@@ -19,12 +19,12 @@ from services.gateway.erasure import EXAMPLE_DELETION, EXAMPLE_EXPORT, EXPORTED,
 from services.gateway.names import NameCache
 from services.gateway.needs import NAME, ReadRoutes
 from services.gateway.owners import Owners
-from services.gateway.polled import PolledAnswers
+from services.gateway.polled import PolledEvents
 from services.gateway.route import EXAMPLE_ROUTE, route, unknown_service
 from services.gateway.router import Router
 from services.gateway.search import Found, Search, search
 from services.gateway.settings import AccessSettings
-from services.gateway.system import EXAMPLE_STATE, SYSTEM, System, SystemState
+from services.gateway.system import ANSWER_S, EXAMPLE_STATE, SYSTEM, System, SystemState
 from services.gateway.upstream import Upstream, no_instance
 from services.gateway.users import Users
 from services.gateway.watch import Watch
@@ -36,6 +36,7 @@ from streamstate.view import ADMIN, EXPLORE, READ
 from streamstate.web.access.certificates import to_instances
 from streamstate.web.client.instances import Instances
 from streamstate.web.http import parameters
+from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.events import LAST_EVENT_ID, EventStream, Series, ServerSentEvent, Streams, too_many_streams
 from streamstate.web.http.problems import Problem, not_ready
 from streamstate.web.http.request import JSON, Request, Response, json
@@ -51,6 +52,9 @@ from streamstate.web.server.route import Call, Needs, Resolver, resolver
 from streamstate.web.server.static import static
 
 log = structlog.get_logger()
+
+REST = 9
+"""The pause after a read of a view over all keys, in durations of the read: a tenth of the time of one instance."""
 
 
 def create() -> Asgi:
@@ -93,7 +97,7 @@ def build(settings: GatewaySettings, addresses: Mapping[str, Sequence[str]], acc
     streams = Streams(settings.streams, settings.heartbeat_s)
     _add_streams(routes, owners, streams, watch, system)
     _add_rules(routes, owners, streams, Crossings(owners, router, settings.watch_ms / 1000, longest_s))
-    _add_views(routes, owners, ReadRoutes(owners, users), streams, PolledAnswers(owners, router, longest_s))
+    _add_views(routes, owners, router, ReadRoutes(owners, users), streams, longest_s)
     if settings.access == "off":
         return Asgi(routes, settings, telemetry, [_warn, owners.start], [owners.stop, client.close], Guard())
     guarding = Access.from_settings(access, settings.streams, telemetry.unreadable)
@@ -135,12 +139,17 @@ def _add_routes(routes: Routes, owners: Owners, users: Users) -> None:
     routes.table["openapi"] = replace(routes.table["openapi"], resolver=described)
 
 
-def _add_views(routes: Routes, owners: Owners, reads: ReadRoutes, streams: Streams, polled: PolledAnswers) -> None:
-    async def stream(request: Request, path: str) -> EventStream:
-        async def begin() -> AbstractContextManager[Series]:
-            first = await polled.read(path, request.query, request.deadline)
-            return polled.watching(path, request.query, first)
+def _add_views(
+    routes: Routes, owners: Owners, router: Router, reads: ReadRoutes, streams: Streams, longest_s: float
+) -> None:
+    polled = PolledEvents(REST, longest_s)
 
+    async def stream(request: Request, path: str) -> EventStream:
+        async def read(deadline: Deadline) -> ServerSentEvent:
+            body = await router.body(owners.now, path, request.query, deadline)
+            return ServerSentEvent(path.rpartition("/")[2], "", body)
+
+        begin = partial(polled.begin, (path, *request.query), read, request.deadline)
         return await streams.open(begin, request.headers)
 
     def view_or_stream(request: Request, arguments: Mapping[str, str]) -> Call:
@@ -184,17 +193,15 @@ def _add_erasure(routes: Routes, owners: Owners, erasure: ErasureRoutes) -> None
 
 
 def _add_streams(routes: Routes, owners: Owners, streams: Streams, watch: Watch, system: System) -> None:
+    polled = PolledEvents(0.0, ANSWER_S)
+
     async def user_stream(request: Request, key: str) -> EventStream:
         LONG.parse(key)
-
-        async def begin() -> AbstractContextManager[Series]:
-            return watch.watching(await watch.find(key, request.query, request.deadline))
-
-        return await streams.open(begin, request.headers)
+        return await streams.open(partial(watch.begin, key, request.query, request.deadline), request.headers)
 
     async def system_stream(request: Request) -> EventStream:
         async def begin() -> AbstractContextManager[Series]:
-            return system.watching()
+            return polled.watching(SYSTEM, system.event)
 
         return await streams.open(begin, request.headers)
 
@@ -214,11 +221,7 @@ def _add_streams(routes: Routes, owners: Owners, streams: Streams, watch: Watch,
 def _add_rules(routes: Routes, owners: Owners, streams: Streams, crossings: Crossings) -> None:
     async def rule_stream(request: Request, rule: str, profile: str = "") -> EventStream:
         path, last_id = rule_path(owners.now, rule, profile), request.headers.get(LAST_EVENT_ID.lower(), "")
-
-        async def begin() -> AbstractContextManager[Series]:
-            return crossings.watching(path, await crossings.begin(path, last_id, request.deadline))
-
-        return await streams.open(begin, request.headers)
+        return await streams.open(partial(crossings.begin, path, last_id, request.deadline), request.headers)
 
     summary = "Each crossing of a rule as a server-sent event, from now on, or from Last-Event-ID on"
     example = ServerSentEvent(CROSSING, "listening-events:0=18", msgspec.json.encode(EXAMPLE))

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import quote_plus
@@ -135,13 +135,13 @@ class Crossings:
         self._feeds: dict[str, CrossingFeed] = {}
         self._polling: dict[str, asyncio.Task[None]] = {}
 
-    async def begin(self, path: str, last_id: str, deadline: Deadline) -> CrossingPage:
-        """The crossings of the rule at `path` behind the event `last_id`; without an id, the present position.
+    async def begin(self, path: str, last_id: str, deadline: Deadline) -> AbstractContextManager[Follower]:
+        """The crossings of the rule at `path` behind the event `last_id`; without an id, from now on.
 
         Raises a `Problem`.
         """
         try:
-            return await self._ask(path, last_id or END, OWN, deadline)
+            return self._watching(path, await self._ask(path, last_id or END, OWN, deadline))
         except Problem as problem:
             if problem.status == 400:
                 detail = f"{LAST_EVENT_ID}: this is no id of an event of this stream; connect without {LAST_EVENT_ID}"
@@ -149,8 +149,7 @@ class Crossings:
             raise
 
     @contextmanager
-    def watching(self, path: str, page: CrossingPage) -> Iterator[Follower]:
-        """The crossings of the rule at `path` from `page` on, a result of `begin`."""
+    def _watching(self, path: str, page: CrossingPage) -> Iterator[Follower]:
         feed = self._feeds.setdefault(path, CrossingFeed(partial(self._poll, path), page.end, self._poll_s))
         feed.clients += 1
         if feed.clients == 1:
@@ -200,6 +199,5 @@ def rule_path(at: Directory, rule: str, profile: str) -> str:
 
 
 def event(crossing: dict[str, Any]) -> ServerSentEvent:
-    """The event of a crossing in an answer."""
     place = crossing.pop("id")
     return ServerSentEvent(CROSSING, place, msgspec.json.encode(crossing))

@@ -3,8 +3,8 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Set
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Set
+from contextlib import suppress
 from typing import Literal
 
 import msgspec
@@ -15,7 +15,7 @@ from services.gateway.topic_rates import Topic, TopicRates
 from streamstate.deployment.address import Address
 from streamstate.web.client.instances import ANYONE, Instances, InstanceUnreachable
 from streamstate.web.http.deadline import Deadline
-from streamstate.web.http.events import LatestEvent, ServerSentEvent
+from streamstate.web.http.events import ServerSentEvent
 from streamstate.web.http.request import Response
 from streamstate.web.partition_map import PATH, Partition, Processors
 
@@ -24,9 +24,6 @@ SYSTEM = "system"
 
 ANSWER_S = 0.8
 """Seconds until a silent instance counts as away."""
-
-PERIOD_S = 1.0
-"""Seconds between two polls."""
 
 LEAST_S = 0.2
 """The least seconds of a rate."""
@@ -104,37 +101,19 @@ EXAMPLE_STATE = SystemState(
 
 
 class System:
-    """Polls every instance, once for all clients. For one event loop."""
+    """Asks every instance. For one event loop."""
 
     def __init__(self, owners: Owners, client: Instances) -> None:
         self._owners = owners
         self._client = client
-        self._latest = LatestEvent()
-        self._clients = 0
-        self._polling: asyncio.Task[None] | None = None
         self._counts: dict[str, tuple[float, int]] = {}
         """By address: the time of an instance's last report, and its number of answered requests."""
         self._topics = TopicRates()
 
-    @contextmanager
-    def watching(self) -> Iterator[LatestEvent]:
-        """The newest state, kept current in the body."""
-        self._clients += 1
-        if self._polling is None or self._polling.done():
-            self._polling = asyncio.create_task(self._keep_polling())
-        try:
-            yield self._latest
-        finally:
-            self._clients -= 1
-
-    async def _keep_polling(self) -> None:
-        while self._clients:
-            started = time.monotonic()
-            self._latest.publish(ServerSentEvent(SYSTEM, "", msgspec.json.encode(await self.read_state())))
-            await asyncio.sleep(max(0.0, PERIOD_S - (time.monotonic() - started)))
+    async def event(self, _deadline: Deadline) -> ServerSentEvent:
+        return ServerSentEvent(SYSTEM, "", msgspec.json.encode(await self.read_state()))
 
     async def read_state(self) -> SystemState:
-        """The present state."""
         found = await asyncio.gather(*map(self._release, list(self._owners.addresses)))
         maps = (known for _, known in found if known)
         return SystemState([each for each, _ in found], self._topics.read(maps, time.monotonic()))

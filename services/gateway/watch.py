@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 import msgspec
@@ -57,11 +57,14 @@ class Watch:
         self._outdated: dict[Watched, None] = {}
         self._polling: asyncio.Task[None] | None = None
 
-    async def find(self, user: str, query: Query, deadline: Deadline) -> Watched:
-        """The user with the parts of `query`; `watching` makes the profile.
+    async def begin(self, user: str, query: Query, deadline: Deadline) -> AbstractContextManager[LatestEvent]:
+        """The profile of a user with the parts of `query`, kept current in the body.
 
         Raises a `Problem` for an unknown part, or when the first part cannot be read.
         """
+        return self._watching(await self._find(user, query, deadline))
+
+    async def _find(self, user: str, query: Query, deadline: Deadline) -> Watched:
         names = frozenset(part_names(query))
         if known := self._watched.get((user, names)):
             return known
@@ -72,8 +75,7 @@ class Watch:
         return watched
 
     @contextmanager
-    def watching(self, found: Watched) -> Iterator[LatestEvent]:
-        """The profile of `found`, a result of `find`, kept current in the body."""
+    def _watching(self, found: Watched) -> Iterator[LatestEvent]:
         watched = self._watched.setdefault((found.user, found.names), found)
         watched.clients += 1
         if watched.clients == 1:
@@ -222,7 +224,6 @@ class Watch:
         return [part for part in self._select(at, names) if not part[1].anywhere] or self._select(at, ())[:1]
 
     def _drawn(self, at: Directory, names: Iterable[str]) -> Sequence[LocatedPart]:
-        """The drawn parts called `names`."""
         keyed = {view.name for _, view, _ in self._keyed(at, names)}
         return [part for part in self._select(at, names) if part[1].name not in keyed]
 

@@ -16,7 +16,7 @@ def archive(folder: str, kafka: str, shares: Mapping[str, float], files: int = 3
     shares: the archived share (0 to 1) by topic.
     """
     topics, kept = Topics(kafka), Archive(folder)
-    history, ends = TopicHistory(kafka, topics), {}
+    history, ends = TopicHistory(topics), {}
     for topic, share in shares.items():
         origin = topics.origin(topic)
         places = [(topic, partition) for partition in range(origin.partitions)]

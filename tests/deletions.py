@@ -6,14 +6,13 @@ from streamstate.erasure.deletions import DeletionRecord
 from streamstate.erasure.topic import DeletionTopic
 from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import Topics
-from streamstate.kafka.security import OPEN
 
 
 class InMemory(DeletionTopic):
     """Holds what is written; `missing`: there is no such topic."""
 
     def __init__(self, topics: Topics) -> None:
-        super().__init__("user-deletions", "", topics, OPEN)
+        super().__init__("user-deletions", topics)
         self.missing = False
         self._new: list[DeletionRecord] = []
 

@@ -62,7 +62,7 @@ class Archiver:
         self._settings = settings
         self._status = status
         self._schemas = schemas
-        self._log = TopicHistory(settings.kafka, topics)
+        self._log = TopicHistory(topics)
         self._kept: dict[TopicPartition, ArchivedPart] = {}
         self._oldest: dict[TopicPartition, tuple[int, float]] = {}
 

@@ -58,7 +58,7 @@ class Archiving:
     def connect(self) -> None:
         """Anew: after a restart of the broker, a client may need minutes to learn of the new leaders."""
         self.topics = bootstrap.topics(self.kafka.kafka, self.kafka.security)
-        self.history = TopicHistory(self.kafka.kafka, self.topics)
+        self.history = TopicHistory(self.topics)
 
     def says(self, text: str) -> bool:
         """Whether `/readyz` answers with `text`."""
@@ -102,7 +102,7 @@ class Archiving:
         return [*(kept - sent), *(sent - kept)]
 
     def command(self, *words: str) -> Result:
-        settings = {"KAFKA": self.history.bootstrap, "ARCHIVE": self.archive.uri, "DELETIONS": DELETIONS}
+        settings = {"KAFKA": self.topics.bootstrap, "ARCHIVE": self.archive.uri, "DELETIONS": DELETIONS}
         return CliRunner().invoke(app, ["archive", *words], env=variables(settings))
 
     def has_more_than(self, files: int) -> bool:

@@ -145,7 +145,7 @@ def strike(stream: Child, part: str, draw: Random) -> None:
 def read(cluster: LocalCluster, topic: str) -> list[Message]:
     """Every record of `topic`, partition by partition."""
     settings = cluster.settings
-    return list(TopicHistory(settings.kafka, Topics(settings.kafka)).whole(topic))
+    return list(TopicHistory(Topics(settings.kafka)).whole(topic))
 
 
 def headers(message: Message) -> dict[str, Any]:

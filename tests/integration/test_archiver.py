@@ -36,7 +36,7 @@ def test_each_record_is_archived_once_through_kills(archiving: Archiving) -> Non
 
 
 def test_commands_compare_and_compact_the_archive(archiving: Archiving) -> None:
-    topics.create(archiving.history.bootstrap, {DELETIONS: {"cleanup.policy": "compact"}}, 1)
+    topics.create(archiving.topics.bootstrap, {DELETIONS: {"cleanup.policy": "compact"}}, 1)
     with archiving.process:
         for _ in range(3):
             archiving.send(300)
@@ -51,8 +51,7 @@ def test_commands_compare_and_compact_the_archive(archiving: Archiving) -> None:
     key = b"7"
     partition = partition_of(key, PARTITIONS)
     bound = Bound(archiving.topics.origin(archiving.topic).id, key, listed[partition]["end"])
-    kafka, security = archiving.history.bootstrap, archiving.topics.security
-    deletions = DeletionTopic(DELETIONS, kafka, archiving.topics, security)
+    deletions = DeletionTopic(DELETIONS, archiving.topics)
     deletions.write([DeletionRecord("7", "any", partition, {archiving.topic: bound})])
     compacted = archiving.command("compact", "--json")
     assert compacted.exit_code == 0, compacted.output

@@ -73,7 +73,7 @@ class State:
 
     def publisher(self) -> Publisher:
         bootstrap = self._kafka.bootstrap
-        return Publisher(APP, self.store, Topics(bootstrap), bootstrap)
+        return Publisher(APP, self.store, Topics(bootstrap))
 
 
 def totals(kafka: Kafka) -> list[int]:

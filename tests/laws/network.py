@@ -183,7 +183,7 @@ class Query:
     def __init__(self, app: App, store: MemoryStore, held: set[int], logs: Logs, letters: Letters) -> None:
         self.driver = Driver(app, store, PARTITIONS, held)
         origins = {topic: Origin(topic, PARTITIONS) for topic in app.topics}
-        claims = Claims(app, store, history.TopicHistory("", logs), "driver:1", truncated=(), skip_lost=False)
+        claims = Claims(app, store, history.TopicHistory(logs), "driver:1", truncated=(), skip_lost=False)
         self.driver.claims, self.position = claims.claim(held, origins)
         refused = {place: dict(refusals) for place, refusals in letters.items()}
         for partition, claim in self.driver.claims.items():

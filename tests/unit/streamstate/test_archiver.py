@@ -30,6 +30,7 @@ class Kafka(Topics):
 
     def __init__(self) -> None:
         self.begin, self.end, self.id = 0, 10, "one"
+        self.bootstrap = ""
         self.away = False
         self.deleted_while_read = 0
 

@@ -161,7 +161,7 @@ def test_a_stream_goes_on_without_what_an_operator_allows_and_stops_at_the_next_
     store.commit(Commit(store.claim(0, "a:1", {"a": 9}), [OffsetAdvance("a", None, 5)], []))
 
     def claimed(begin: int) -> int:
-        claims = Claims(app, store, TopicHistory("", Cut(begin)), "a:1", truncated=(), skip_lost=False)
+        claims = Claims(app, store, TopicHistory(Cut(begin)), "a:1", truncated=(), skip_lost=False)
         return claims.claim([0], {"a": Origin("id", 1)})[1]["a", 0]
 
     with pytest.raises(Misconfigured, match="`streamstate allow SERVICE a --reason TEXT`"):

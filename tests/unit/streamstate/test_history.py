@@ -23,6 +23,7 @@ PLACE = ("plays", 3)
 class Topics:
     """A topic with the records from `begin` on, before `end`, in Kafka."""
 
+    bootstrap = "kafka:9092"
     security = OPEN
 
     def __init__(self, begin: int, end: int) -> None:
@@ -83,7 +84,7 @@ def made(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> Any:
         Consumer.opened = []
         for first, last in archived:
             archive.write(PLACE, Segment(first, last), topic_id, rows(range(first, last + 1)))
-        return TopicHistory("kafka:9092", topics, archive)
+        return TopicHistory(topics, archive)
 
     return history_of
 

@@ -52,7 +52,7 @@ class Away(Ends):
 
 @pytest.fixture
 def status() -> Status:
-    return Status("metrics", TopicHistory("", Ends()))
+    return Status("metrics", TopicHistory(Ends()))
 
 
 def scrape(status: Status) -> str:
@@ -60,7 +60,7 @@ def scrape(status: Status) -> str:
 
 
 def test_ready_once_it_folds_and_not_after_a_failure(status: Status) -> None:
-    client = Client(application([status, Status("names", TopicHistory("", Ends()), folding=True)]))
+    client = Client(application([status, Status("names", TopicHistory(Ends()), folding=True)]))
     answer = client.get("/readyz")
     idle = {"status": "not folding", "services": ["metrics"], "reasons": {}}
     assert (answer.status_code, answer.get_json()) == (503, idle)
@@ -113,7 +113,7 @@ def test_offsets_are_counted_while_they_are_held(status: Status) -> None:
 
 
 def test_without_kafka_there_is_no_lag_but_all_else(status: Status) -> None:
-    status.records = TopicHistory("", Away())
+    status.records = TopicHistory(Away())
     status.moved({("t", 0): 4})
     found = scrape(status)
     assert sample(found, "streamstate_stream_lag") is None

@@ -168,16 +168,15 @@ def topics(kafka: str, security: Security) -> Topics:
 def history(settings: ServiceSettings, topics: Topics) -> TopicHistory:
     """The records of Kafka, and of the archive, if there is one. Raises `Misconfigured` for an unusable archive."""
     if not settings.archive:
-        return TopicHistory(settings.kafka, topics)
+        return TopicHistory(topics)
     from streamstate.archive.files import Archive  # noqa: PLC0415, Arrow is not needed without an archive
 
-    return TopicHistory(settings.kafka, topics, Archive(settings.archive))
+    return TopicHistory(topics, Archive(settings.archive))
 
 
 def deletions(settings: ServiceSettings, topics: Topics) -> DeletionTopic | None:
     """The topic of the deletions of users, None where there is none."""
-    kafka, security = settings.kafka, settings.security
-    return DeletionTopic(settings.deletions, kafka, topics, security) if settings.deletions else None
+    return DeletionTopic(settings.deletions, topics) if settings.deletions else None
 
 
 def store(redis: str, timeout_s: float, app: str, login: Login = NO_LOGIN) -> RedisStore:
@@ -185,20 +184,19 @@ def store(redis: str, timeout_s: float, app: str, login: Login = NO_LOGIN) -> Re
     return store_over(connect(redis, timeout_s, login), app)
 
 
-def pointer(redis: str, timeout_s: float, of: str, login: Login = NO_LOGIN) -> Pointer:
-    """The record of the releases of the service whose first release is `of`, for threads."""
-    return Pointer(connect(redis, timeout_s, login), of)
+def client(settings: ApiSettings | CommandSettings | StreamSettings) -> Client:
+    """A client of Redis, for threads."""
+    return connect(settings.redis, settings.redis_timeout_s, settings.redis_login)
 
 
 def voice(settings: StreamSettings, app: App) -> Callable[[], Voice]:
     """The outputs that this release of a service publishes at present. Raises as `Pointer.voice` does."""
-    of = pointer(settings.redis, settings.redis_timeout_s, app.release_of, settings.redis_login)
-    return partial(of.voice, app.name)
+    return partial(Pointer(client(settings), app.release_of).voice, app.name)
 
 
 def footprint(settings: CommandSettings | ApiSettings, app: str) -> Footprint:
     """The memory of the state of the app of this name, and the memory left in its Redis."""
-    return measured(connect(settings.redis, settings.redis_timeout_s, settings.redis_login), app)
+    return measured(client(settings), app)
 
 
 def store_over(client: Client, app: str) -> RedisStore:
@@ -208,7 +206,7 @@ def store_over(client: Client, app: str) -> RedisStore:
 
 def deletion(settings: CommandSettings, app: str) -> StateDeleter:
     """The deleter of the state of the app of this name."""
-    return StateDeleter(connect(settings.redis, settings.redis_timeout_s, settings.redis_login), app)
+    return StateDeleter(client(settings), app)
 
 
 def reads(settings: ApiSettings, app: App) -> AsyncReads:

@@ -76,7 +76,7 @@ def list_letters(
 ) -> None:
     """Count the dead letters of a service by reason and partition of the record, and list the latest."""
     of = deployment(service)
-    messages = letters(of.settings.kafka, of.topics, of.app.dead_letters, of.settings.security)
+    messages = letters(of.topics, of.app.dead_letters)
     seen = overview(messages, Choice(reason=reason), limit)
     places = {f"{topic}:{partition}": count for (topic, partition), count in sorted(seen.by_place.items())}
     latest = [_report(letter) for letter in seen.latest]
@@ -136,7 +136,7 @@ def replay(
         raise typer.BadParameter(msg)
     of = deployment(service)
     choice = Choice(partition, offset, reason)
-    replay = DeadLetterReplay(of.app, of.topics, of.settings.kafka, choice, again, of.settings.security)
+    replay = DeadLetterReplay(of.app, of.topics, choice, again)
     plan = replay.plan()
     if plan.places and not dry_run:
         warning = "Every service of these topics gets the records again, even if it has folded them before."

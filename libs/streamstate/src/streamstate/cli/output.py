@@ -132,6 +132,13 @@ def progress() -> Progress:
 
 
 @contextmanager
+def bar(description: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """A bar of `progress`, moved by calls with the number of further steps."""
+    with progress() as bars:
+        yield partial(bars.advance, bars.add_task(description, total=total))
+
+
+@contextmanager
 def failing() -> Iterator[None]:
     """Print an expected error of the body in one line, its notes in a line each, and exit with its status."""
     try:

@@ -11,9 +11,8 @@ from streamstate import bootstrap
 from streamstate.cli import output
 from streamstate.cli.output import AsJson, DryRun, Yes, agree, offsets
 from streamstate.cli.report import refusals
-from streamstate.cli.services import Deployment, Service, deployment
+from streamstate.cli.services import Deployment, Service, deployment, gateway
 from streamstate.cli.status import observe
-from streamstate.cli.users.gateway import gateway
 from streamstate.cli.users.partitions import SYSTEM
 from streamstate.errors import Commands, Declined
 from streamstate.kafka.totals import Publisher, corrections, last_published, reads, summed
@@ -77,7 +76,7 @@ def reset(
         _require_unread(of, there)
     if there and not dry_run:
         agree(_overview(answer, of.commands), "Delete it?", yes=yes)
-        _delete(deletion, there)
+        delete(deletion, there)
     output.show(answer, *_overview(answer, of.commands), as_json=as_json)
 
 
@@ -114,10 +113,10 @@ def _require_unread(of: Deployment, there: Collection[int]) -> None:
     raise Declined(msg)
 
 
-def _delete(deletion: StateDeleter, there: Mapping[int, Holding]) -> None:
-    with output.progress() as bars:
-        bar = bars.add_task("deleting keys", total=sum(held.keys for held in there.values()))
-        deletion.run(there, lambda keys: bars.advance(bar, keys))
+def delete(deletion: StateDeleter, there: Mapping[int, Holding]) -> None:
+    """Delete the partitions `there`, with a bar of their keys."""
+    with output.bar("deleting keys", sum(held.keys for held in there.values())) as advance:
+        deletion.run(there, advance)
 
 
 def _overview(answer: Reset, commands: Commands) -> Iterator[RenderableType]:
@@ -137,7 +136,7 @@ def _overview(answer: Reset, commands: Commands) -> Iterator[RenderableType]:
 
 def _correct_totals(of: Deployment, *, yes: bool, dry_run: bool, as_json: bool) -> None:
     """Publish the totals of the state where published totals differ. Raises `Declined` during a build."""
-    app, kafka, security = of.app, of.settings.kafka, of.settings.security
+    app = of.app
     if not app.totals:
         msg = f"{app.name} publishes no totals"
         raise Declined(msg)
@@ -147,14 +146,14 @@ def _correct_totals(of: Deployment, *, yes: bool, dry_run: bool, as_json: bool) 
     if building := [p for p, snapshot in snapshots.items() if not snapshot.ready(app.topics)]:
         msg = f"partition {building[0]} of {app.name} is being built; its totals would be too low, so wait for its end"
         raise Declined(msg)
-    published = last_published(app.totals, of.topics, kafka, security)
+    published = last_published(app.totals, of.topics)
     changes = corrections(published, summed(app.totals, snapshots.values()))
     answer = [Correction(*field, published.get(field), total) for field, total in changes.items()]
     rows = [(each.topic, each.field, *(_total(n) for n in (each.published, each.total))) for each in answer]
     tables = [output.table(("topic", "field", "published", "by the state"), rows)] if rows else ["no total differs"]
     if answer and not dry_run:
         agree(tables, "Publish the totals of the state?", yes=yes)
-        Publisher(app, of.store, of.topics, kafka, security).correct(width)
+        Publisher(app, of.store, of.topics).correct(width)
     output.show(answer, *tables, as_json=as_json)
 
 

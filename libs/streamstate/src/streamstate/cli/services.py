@@ -1,4 +1,4 @@
-"""The services of a command, as deployed by this environment."""
+"""The services of a command, as deployed by this environment, and their gateway."""
 
 import importlib
 import importlib.util
@@ -20,11 +20,12 @@ from streamstate.kafka.admin import Topics
 from streamstate.kafka.history import TopicHistory
 from streamstate.profile import SERVICE as PROFILE
 from streamstate.releases.pointer import Pointer
-from streamstate.settings import PREFIX, CommandSettings, StreamSettings, load, require_known
+from streamstate.settings import PREFIX, CommandSettings, StreamSettings, UserSettings, load, require_known
 from streamstate.state.redis import RedisStore
 from streamstate.verify.own_form import of_deployment
 from streamstate.verify.recount import Recounted
 from streamstate.verify.replay import recounted
+from streamstate_client import Client
 
 
 def _beginning(incomplete: str) -> list[str]:
@@ -90,9 +91,7 @@ class Deployment:
 
     @cached_property
     def store(self) -> RedisStore:
-        return bootstrap.store(
-            self.settings.redis, self.settings.redis_timeout_s, self.app.name, self.settings.redis_login
-        )
+        return bootstrap.store_over(bootstrap.client(self.settings), self.app.name)
 
     @cached_property
     def topics(self) -> Topics:
@@ -106,8 +105,7 @@ class Deployment:
     @cached_property
     def pointer(self) -> Pointer:
         """The record of its releases."""
-        own = self.settings
-        return bootstrap.pointer(own.redis, own.redis_timeout_s, self.app.release_of, own.redis_login)
+        return Pointer(bootstrap.client(self.settings), self.app.release_of)
 
     def release(self, name: str) -> "Deployment":
         """The deployment of a release of the same service, over the same topics."""
@@ -167,6 +165,12 @@ def deployment(service: str) -> Deployment:
     """The deployment of `service`, by the settings of the environment. Raises as `configured` and `deployments` do."""
     [single] = deployments(configured(), [service])
     return single
+
+
+def gateway() -> Client:
+    """A client of the gateway that the environment names. Raises `Misconfigured`."""
+    settings = load(UserSettings)
+    return Client(settings.gateway, settings.gateway_key.get_secret_value())
 
 
 def imported(module: str) -> ModuleType:

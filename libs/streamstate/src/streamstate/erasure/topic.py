@@ -13,7 +13,6 @@ from streamstate.errors import BadKey, Misconfigured
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.producer import Outgoing, producer, send_all
 from streamstate.kafka.reading import read_to_end
-from streamstate.kafka.security import Security
 from streamstate.keys import partition_of
 from streamstate.state.store import Origin
 
@@ -28,12 +27,10 @@ _decode = msgspec.json.Decoder(DeletionRecord).decode
 class DeletionTopic:
     """Reads and writes the topic `name`. For one thread."""
 
-    def __init__(self, name: str, bootstrap: str, topics: Topics, security: Security) -> None:
+    def __init__(self, name: str, topics: Topics) -> None:
         self.deletions = Deletions()
         self._name = name
-        self._bootstrap = bootstrap
         self._topics = topics
-        self._security = security
         self._topic_id = ""
         self._next = OFFSET_BEGINNING
 
@@ -47,7 +44,7 @@ class DeletionTopic:
         if end <= max(self._next, 0):
             return []
         came = []
-        for message in read_to_end(self._bootstrap, {place: self._next}, self._security):
+        for message in read_to_end(self._topics.bootstrap, {place: self._next}, self._topics.security):
             self._next = (message.offset() or 0) + 1
             try:
                 came.append(_decode(message.value() or b""))
@@ -85,7 +82,7 @@ class DeletionTopic:
         """Returns when Kafka has stored all of `deletions`."""
         records: list[Outgoing] = [(self._name, each.key, msgspec.json.encode(each), []) for each in deletions]
         if records:
-            send_all(producer(self._bootstrap, self._security), records, partition=PARTITION)
+            send_all(producer(self._topics.bootstrap, self._topics.security), records, partition=PARTITION)
 
     def _origin(self) -> Origin:
         try:

@@ -98,6 +98,7 @@ class Topics:
     """Partition counts and ids of topics from Kafka, cached for `ttl` seconds. Safe for threads."""
 
     def __init__(self, bootstrap: str, ttl: float = 20.0, security: Security = OPEN) -> None:
+        self.bootstrap = bootstrap
         self._connection = AdminConnection(bootstrap, security)
         self._ttl = ttl
         self._known: dict[str, tuple[float, Origin]] = {}

@@ -81,5 +81,4 @@ class Claims:
 
 
 def _of(offsets: Mapping[TopicPartition, int], partition: int) -> dict[str, int]:
-    """The offsets of `partition`, by topic."""
     return {topic: offset for (topic, p), offset in offsets.items() if p == partition}

@@ -8,8 +8,8 @@ from confluent_kafka import Message
 from streamstate.app import App, Source
 from streamstate.errors import RegistryUnavailable
 from streamstate.formats.reading import FormatDecoder, waits
+from streamstate.kafka.admin import Topics
 from streamstate.kafka.reading import read_to_end
-from streamstate.kafka.security import Security
 from streamstate.keys.framed import Framed
 from streamstate.processing.decode import raw_record
 from streamstate.state.store import TopicPartition
@@ -18,15 +18,14 @@ from streamstate.state.store import TopicPartition
 class HeldUp:
     """The partitions of `app` that wait for the schema registry."""
 
-    def __init__(self, app: App, kafka: str, security: Security) -> None:
+    def __init__(self, app: App, topics: Topics) -> None:
         self._folds = [fold.topics for fold in app.folds]
         self._sources: Mapping[str, Source[Any, Any]] = {
             source.topic: source
             for source in app.sources
             if isinstance(source.decode, FormatDecoder) or isinstance(source.key, Framed)
         }
-        self._kafka = kafka
-        self._security = security
+        self._topics = topics
         self._suspected = False
         self._waiting: dict[TopicPartition, Message] = {}
         self._why = ""
@@ -71,8 +70,9 @@ class HeldUp:
 
     def _next_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, Message]:
         starts = {place: offset for place, offset in offsets.items() if place[0] in self._sources}
+        security = self._topics.security
         records = {
-            place: next(read_to_end(self._kafka, {place: offset}, self._security), None)
+            place: next(read_to_end(self._topics.bootstrap, {place: offset}, security), None)
             for place, offset in starts.items()
         }
         return {place: record for place, record in records.items() if record is not None}

@@ -24,9 +24,8 @@ _PIECE = 2_000
 
 @dataclass(frozen=True)
 class TopicHistory:
-    """The topics of Kafka at `bootstrap`, and their records in `archive`, if there is one."""
+    """The topics of Kafka, and their records in `archive`, if there is one."""
 
-    bootstrap: str
     topics: Topics
     archive: "Archive | None" = None
 
@@ -106,7 +105,7 @@ class TopicHistory:
 
     def first_timestamp(self, place: Place, offset: int) -> int | None:
         """The timestamp (milliseconds) of the first record in Kafka from `offset` on; None without one."""
-        first = next(read_to_end(self.bootstrap, {place: offset}, self.topics.security), None)
+        first = next(read_to_end(self.topics.bootstrap, {place: offset}, self.topics.security), None)
         return None if first is None else first.timestamp()[1]
 
 
@@ -183,7 +182,7 @@ class TopicLog:
 
     def _assigned(self) -> Consumer:
         """Kafka's records from the position on. Raises `StreamStateError` for deleted records."""
-        opened = consumer(self._history.bootstrap, self._history.topics.security, "read_committed")
+        opened = consumer(self._history.topics.bootstrap, self._history.topics.security, "read_committed")
         low, _high = opened.get_watermark_offsets(TopicPartition(*self._place), timeout=TIMEOUT_S)
         if low > self._position:
             opened.close()

@@ -16,7 +16,6 @@ from streamstate.formats.writing import registering
 from streamstate.kafka.admin import TIMEOUT_S, Topics
 from streamstate.kafka.producer import producer, send_offsets, transaction
 from streamstate.kafka.reading import read_to_end
-from streamstate.kafka.security import OPEN, Security
 from streamstate.releases.record import Voice
 from streamstate.state.operations import Fields
 from streamstate.state.store import Snapshot, Store
@@ -36,17 +35,16 @@ def summed(totals: Sequence[Totals], snapshots: Iterable[Snapshot]) -> Published
 
 
 def reads(totals: Sequence[Totals]) -> Sequence[Fields]:
-    """The reads of each partition."""
     return [Fields(of_topic.key) for of_topic in totals]
 
 
-def last_published(totals: Sequence[Totals], topics: Topics, bootstrap: str, security: Security = OPEN) -> Published:
+def last_published(totals: Sequence[Totals], topics: Topics) -> Published:
     """The published totals: the last total of each field in the topics of `totals`. Raises as `Publisher` does."""
     names = {of_topic.topic for of_topic in totals}
     places = {(name, p): OFFSET_BEGINNING for name in names for p in range(topics.partitions(name))}
     decode = {of_topic.topic: of_topic.derived.decode for of_topic in totals}
     last: dict[tuple[str, bytes], bytes | None] = {}
-    for message in read_to_end(bootstrap, places, security):
+    for message in read_to_end(topics.bootstrap, places, topics.security):
         topic = message.topic() or ""
         key, value = decode[topic](message.key() or b"", message.value())
         last[topic, key] = value
@@ -78,15 +76,7 @@ class Publisher:
     the state has read its topics up to their present ends.
     """
 
-    def __init__(
-        self,
-        app: App,
-        store: Store,
-        topics: Topics,
-        bootstrap: str,
-        security: Security = OPEN,
-        voice: Callable[[], Voice] | None = None,
-    ) -> None:
+    def __init__(self, app: App, store: Store, topics: Topics, voice: Callable[[], Voice] | None = None) -> None:
         """voice: the release's outputs at present; None for all.
 
         Raises `Misconfigured` when a topic of totals does not exist, `KafkaException` when Kafka is away.
@@ -96,11 +86,12 @@ class Publisher:
         self._totals = app.totals
         self._encode = {each.topic: registering(each.derived, each.topic).encode for each in app.totals}
         self._store = store
-        self._last_published = partial(last_published, app.totals, topics, bootstrap, security)
+        self._last_published = partial(last_published, app.totals, topics)
         for of_topic in app.totals:
             topics.origin(of_topic.topic)
-        client = {"bootstrap.servers": bootstrap, **security.client()}
-        self._out = producer(bootstrap, security, f"{app.group}-totals")
+        security = topics.security
+        client = {"bootstrap.servers": topics.bootstrap, **security.client()}
+        self._out = producer(topics.bootstrap, security, f"{app.group}-totals")
         places = [TopicPartition(topic, p) for topic in app.topics for p in range(topics.partitions(topic))]
         group = Consumer({**client, "group.id": f"{app.group}-totals", "enable.auto.commit": False})
         try:

@@ -61,16 +61,16 @@ class Stream:
         self._stopping = stopping
         self._tasks = tasks
         self._partitions = Partitions()
-        self._store = bootstrap.store(settings.redis, settings.redis_timeout_s, app.name, settings.redis_login)
-        kafka, security, session_ms = settings.kafka, settings.security, settings.session_timeout_ms
-        self._topics = bootstrap.topics(kafka, security)
+        self._store = bootstrap.store_over(bootstrap.client(settings), app.name)
+        self._topics = bootstrap.topics(settings.kafka, settings.security)
+        session_ms = settings.session_timeout_ms
         self._history = bootstrap.history(settings, self._topics)
         self._voice = bootstrap.voice(settings, app)
         self._commands = bootstrap.commands(app)
         truncated, skip_lost = settings.truncated_topics, settings.lost_records == "skip"
         self._claims = Claims(app, self._store, self._history, hosted.advertise, truncated, skip_lost=skip_lost)
         self._refusals = Refusals(self._history, app.dead_letters)
-        self._held_up = HeldUp(app, kafka, security)
+        self._held_up = HeldUp(app, self._topics)
         deletions = bootstrap.deletions(settings, self._topics)
         self._erasure = Erasure(app, self._store, deletions, settings.users_expire_ms)
         self.status = Status(app.name, self._history, tracing.spans(f"{app.name}-stream"))
@@ -88,7 +88,9 @@ class Stream:
         callbacks = self._turn, self._snapshots, self._pass_gaps
         self._backlog = Backlog(spark, self._history, settings, tasks, *callbacks, self._log)
         self._joined = False
-        self._membership = Membership(kafka, app.group, hosted.instance, session_ms, self._partitions.update, security)
+        self._membership = Membership(
+            settings.kafka, app.group, hosted.instance, session_ms, self._partitions.update, settings.security
+        )
 
     def run(self) -> None:
         """Run until the process stops: after a failure or a refusal, start again from the state."""
@@ -181,7 +183,7 @@ class Stream:
         """The publisher of totals, at the owner of partition 0."""
         if not self._app.totals or 0 not in held:
             return None
-        return Publisher(self._app, self._store, self._topics, self._settings.kafka, self._topics.security, self._voice)
+        return Publisher(self._app, self._store, self._topics, self._voice)
 
     def _supervise(self, run: Run) -> str:
         """Run the query until a restart is needed; returns the reason. Raises the query's own failure."""

@@ -10,6 +10,7 @@ from confluent_kafka import Message
 
 from streamstate import bootstrap
 from streamstate.errors import Misconfigured, StreamStateError
+from streamstate.releases.pointer import Pointer
 from streamstate.settings import ServiceSettings
 from streamstate.state.redis_connections import connect
 from streamstate.state.store import Origin
@@ -70,10 +71,9 @@ class Check:
         self._topics = bootstrap.topics(settings.kafka, settings.security)
         self._history = bootstrap.history(settings, self._topics)
         self._deletions = bootstrap.deletions(settings, self._topics)
-        self._state = RedisState(connect(settings.redis, TIMEOUT_S, settings.redis_login), recounted.service)
-        of = settings.release_of or recounted.service
-        pointer = bootstrap.pointer(settings.redis, TIMEOUT_S, of, settings.redis_login)
-        self._voice = pointer.voice(recounted.service)
+        client = connect(settings.redis, TIMEOUT_S, settings.redis_login)
+        self._state = RedisState(client, recounted.service)
+        self._voice = Pointer(client, settings.release_of or recounted.service).voice(recounted.service)
         self._progress = progress
         self._done = 0
         self._all = 0

@@ -38,8 +38,8 @@ class ArchiveCheck:
         self._archive = archive
         self._deleted = deleted
         self._topics = bootstrap.topics(settings.kafka, settings.security)
-        self._kafka = TopicHistory(settings.kafka, self._topics)
-        self._both = TopicHistory(settings.kafka, self._topics, archive)
+        self._kafka = TopicHistory(self._topics)
+        self._both = TopicHistory(self._topics, archive)
 
     def partition(self, place: TopicPartition, *, everything: bool) -> Compared:
         """Compare a partition: a sample of its records, or with `everything` all that both have."""

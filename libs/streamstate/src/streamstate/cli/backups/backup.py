@@ -15,7 +15,7 @@ from streamstate.cli import output
 from streamstate.cli.output import AsJson
 from streamstate.cli.services import configured
 from streamstate.settings import CommandSettings
-from streamstate.state.redis_connections import Client, connect
+from streamstate.state.redis_connections import Client
 from streamstate.state.redis_reads import tag
 from streamstate.state.store import whole
 
@@ -36,7 +36,7 @@ def backup(
     Streams and reads go on. A scratch `redis-server` needs as much memory as Redis.
     """
     settings = configured()
-    with connect(settings.redis, settings.redis_timeout_s, settings.redis_login) as client:
+    with bootstrap.client(settings) as client:
         answer = _backup(folder, settings, client)
         _mark(client, answer)
     output.show(answer, *_overview(answer), as_json=as_json)

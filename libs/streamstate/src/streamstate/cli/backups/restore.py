@@ -75,14 +75,13 @@ class Restoration:
     def run(self, taken: datetime | None) -> None:
         """Restore. Raises as `Restorer`."""
         settings, name = self.of.settings, self.of.app.name
-        client = connect(settings.redis, max(ANSWER_S, settings.redis_timeout_s), settings.redis_login)
-        with client, output.progress() as bars:
+        with connect(settings.redis, max(ANSWER_S, settings.redis_timeout_s), settings.redis_login) as client:
             restorer = Restorer(client, name, self.saved, taken)
             restorer.require_readable()
             held = [StateDeleter(source, name).holdings() for source in dict.fromkeys(self.saved.values())]
             keys = sum(each.keys for of in held for p, each in of.items() if p in self.saved)
-            bar = bars.add_task(f"restoring {name}", total=keys)
-            restorer.run(self._erase, lambda copied: bars.advance(bar, copied))
+            with output.bar(f"restoring {name}", keys) as advance:
+                restorer.run(self._erase, advance)
 
     def _erase(self) -> None:
         """Apply deletions of users since the backup to the saved partitions."""
@@ -198,7 +197,6 @@ def _snapshots(of: Deployment, saved: SavedPartitions) -> dict[int, Snapshot]:
 
 
 def overview(answer: Restore) -> Iterator[RenderableType]:
-    """For people."""
     yield f"{'would be restored' if answer.dry_run else 'to be restored'} ({answer.service}):"
     rows = [
         (

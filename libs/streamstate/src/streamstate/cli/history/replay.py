@@ -146,9 +146,7 @@ def _answers(
     needed = {partition for each in partitions.values() for partition in each}
     for warning in logs.warnings(needed):
         typer.echo(f"streamstate: {warning}", err=True)
-    with output.progress() as bars, logs.past(needed) as past:
-        bar = bars.add_task("records", total=None)
-        logs.notice = lambda records: bars.advance(bar, records)
+    with output.bar("records") as logs.notice, logs.past(needed) as past:
         if moment is None:
             past.advance_to(offsets_at(position, logs, needed))
         else:

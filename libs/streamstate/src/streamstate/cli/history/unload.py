@@ -19,7 +19,6 @@ from streamstate.cli.output import AsJson
 from streamstate.cli.releases.live import followed, live_name
 from streamstate.cli.services import Deployment, Service, deployment, imported
 from streamstate.errors import Declined
-from streamstate.state.redis_connections import connect
 
 Views = Annotated[list[str], typer.Argument(metavar="VIEW")]
 To = Annotated[str, typer.Option(metavar="FOLDER", help="Folder, or URI such as s3://bucket/path.")]
@@ -73,7 +72,7 @@ def _files(of: Deployment, saved: Path | None) -> Iterator[tuple[list[Path], dat
         return
     settings, taken = of.settings, manifest.now()
     with TemporaryDirectory(prefix="streamstate-unload-") as folder:
-        with connect(settings.redis, settings.redis_timeout_s, settings.redis_login) as client:
+        with bootstrap.client(settings) as client:
             tls = settings.redis.startswith("rediss")
             files = snapshots.take(client, settings.redis_login, Path(folder), tls=tls)
         yield files, taken

@@ -10,6 +10,7 @@ import redis
 import typer
 from rich.console import RenderableType
 
+from streamstate import bootstrap
 from streamstate.app import App
 from streamstate.cli import output
 from streamstate.cli.output import AsJson
@@ -21,7 +22,6 @@ from streamstate.errors import Declined, Misconfigured
 from streamstate.processing.decode import RawRecord
 from streamstate.profile.declaration import Declaration
 from streamstate.state.operations import DAY_MS
-from streamstate.state.redis_connections import connect
 
 READ = 10
 """Records read for each folded record, at least: whole partitions, so that all records of a key are seen."""
@@ -170,7 +170,7 @@ def plan(
     sizes = {partition: end - begins[partition] for partition, end in ends.items()}
     if of.declaration.key_field:
         sizes = dict.fromkeys(sizes, -(-sum(sizes.values()) // len(sizes)))
-    client = connect(of.settings.redis, of.settings.redis_timeout_s, of.settings.redis_login)
+    client = bootstrap.client(of.settings)
     if not isinstance(client, redis.Redis):
         msg = f"a cluster of Redis does not measure a plan: {ELSEWHERE}"
         raise Misconfigured(msg)

@@ -9,9 +9,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 import typer
 
-from streamstate.cli.services import Deployment, deployment
+from streamstate.cli.services import Deployment, deployment, gateway
 from streamstate.cli.status import readable
-from streamstate.cli.users.gateway import gateway
 from streamstate.cli.users.partitions import SYSTEM
 from streamstate.errors import Declined
 from streamstate.kafka.admin import Member

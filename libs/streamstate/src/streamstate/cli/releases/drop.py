@@ -11,11 +11,12 @@ from streamstate import bootstrap
 from streamstate.cli import output
 from streamstate.cli.output import AsJson, DryRun, Yes, agree
 from streamstate.cli.releases.beside import Name, look, recorded
+from streamstate.cli.reset import delete
 from streamstate.cli.services import Deployment, Service
 from streamstate.errors import Declined
 from streamstate.releases import file
 from streamstate.releases.record import Releases, dropped, handed_over, next_release
-from streamstate.state.deletion import Holding, StateDeleter
+from streamstate.state.deletion import StateDeleter
 from streamstate.state.store import TopicPartition
 
 ENDING_S = 60.0
@@ -77,7 +78,8 @@ class Dropping:
     def run(self, record: Releases) -> None:
         record = self.settled(record)
         self._stop()
-        self._delete(self.deleter.holdings())
+        delete(self.deleter, self.deleter.holdings())
+        self._delete_group()
         self.of.pointer.replace(record, dropped(record, self.name))
 
     def settled(self, record: Releases) -> Releases:
@@ -134,10 +136,7 @@ class Dropping:
     def _members(self) -> Mapping[str, object]:
         return self.of.topics.members(self.of.release(self.name).app.group)
 
-    def _delete(self, holdings: Mapping[int, Holding]) -> None:
-        with output.progress() as bars:
-            bar = bars.add_task("deleting keys", total=sum(held.keys for held in holdings.values()))
-            self.deleter.run(holdings, lambda keys: bars.advance(bar, keys))
+    def _delete_group(self) -> None:
         group = self.of.release(self.name).app.group
         try:
             self.of.topics.delete_group(group)

@@ -12,8 +12,7 @@ from rich.text import Text
 
 from streamstate.cli import output
 from streamstate.cli.output import AsJson, Exit
-from streamstate.cli.services import Service, Services
-from streamstate.cli.users.gateway import gateway
+from streamstate.cli.services import Service, Services, gateway
 
 SYSTEM = "/v1/system"
 

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from streamstate.cli import output
 from streamstate.cli.output import AsJson
+from streamstate.cli.services import gateway
 from streamstate.cli.users.answers import rendered
-from streamstate.cli.users.gateway import gateway
 from streamstate_client.protocol import user_path
 
 User = Annotated[str, typer.Argument()]

@@ -9,7 +9,7 @@ import typer
 
 from streamstate.cli import output
 from streamstate.cli.output import AsJson, Exit, Yes, agree
-from streamstate.cli.users.gateway import gateway
+from streamstate.cli.services import gateway
 from streamstate.cli.users.profile import User
 from streamstate_client import Client, Deletion
 from streamstate_client.errors import Refused, Unavailable

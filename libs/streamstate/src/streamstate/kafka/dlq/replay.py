@@ -27,7 +27,6 @@ from streamstate.kafka.dlq.topic import (
     letters,
 )
 from streamstate.kafka.producer import Headers, producer, transaction
-from streamstate.kafka.security import OPEN, Security
 from streamstate.keys import MARKER_HEADER, Marker
 
 BATCH = 100
@@ -52,16 +51,14 @@ class DeadLetterReplay:
 
     app: App
     topics: Topics
-    bootstrap: str
     choice: Choice
     again: bool = False
-    security: Security = OPEN
 
     def plan(self) -> ReplayPlan:
         """The letters to replay now. Raises `KafkaException` when Kafka does not answer."""
         plan, first, replayed = ReplayPlan(), dict[Cause, tuple[str, Place]](), set[Cause | None]()
         ids = {topic: self.topics.origin(topic).id for topic in self.app.topics}
-        for message in letters(self.bootstrap, self.topics, self.app.dead_letters, self.security):
+        for message in letters(self.topics, self.app.dead_letters):
             if is_receipt(message):
                 replayed.add(cause_of(message))
             elif (letter := letter_of(message)) in self.choice:
@@ -80,9 +77,9 @@ class DeadLetterReplay:
 
     def run(self) -> ReplayPlan:
         """Replay, and return the replayed letters. Raises `KafkaException`; the next run then replays the rest."""
-        out = producer(self.bootstrap, self.security, f"{self.app.group}-replay")
+        out = producer(self.topics.bootstrap, self.topics.security, f"{self.app.group}-replay")
         plan = self.plan()
-        messages = letters(self.bootstrap, self.topics, self.app.dead_letters, self.security)
+        messages = letters(self.topics, self.app.dead_letters)
         chosen = (message for message in messages if (message.partition(), message.offset()) in plan.places)
         while batch := list(islice(chosen, BATCH)):
             with transaction(out):

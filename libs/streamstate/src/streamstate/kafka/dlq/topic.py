@@ -28,7 +28,6 @@ from streamstate.kafka.dlq.records import (
 from streamstate.kafka.history import TopicHistory
 from streamstate.kafka.producer import Headers
 from streamstate.kafka.reading import read_to_end
-from streamstate.kafka.security import OPEN, Security
 from streamstate.keys import Marker
 from streamstate.processing.decode import Refusal, Stage
 from streamstate.state.store import Claim, Origin, TopicPartition
@@ -188,14 +187,14 @@ def stage_of(letter: Message) -> Stage | None:
     return stages.get(dict(letter.headers() or []).get(STAGE_HEADER))
 
 
-def letters(bootstrap: str, topics: Topics, dead_letters: str, security: Security = OPEN) -> Iterator[Message]:
+def letters(topics: Topics, dead_letters: str) -> Iterator[Message]:
     """The records of the topic `dead_letters`; none where there is no such topic."""
     try:
         partitions = topics.partitions(dead_letters)
     except Misconfigured:
         return
     starts = {(dead_letters, partition): OFFSET_BEGINNING for partition in range(partitions)}
-    yield from read_to_end(bootstrap, starts, security)
+    yield from read_to_end(topics.bootstrap, starts, topics.security)
 
 
 class Refusals:

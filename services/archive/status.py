@@ -51,8 +51,8 @@ class Progress:
     left_s: float = math.inf
 
 
-@dataclass
-class ArchiverStatus:
+@dataclass(eq=False)
+class ArchiverStatus(Collector):
     """Written by the archiver's loop, read by the port.
 
     service: the consumer group, the metrics' label. progress: by partition. faults: why a partition, or all (under the
@@ -79,7 +79,20 @@ class ArchiverStatus:
 
     def application(self) -> Application:
         """The WSGI application of the port."""
-        return metrics.application(ArchiverCollector(self), self._live, self._ready)
+        return metrics.application(self, self._live, self._ready)
+
+    def collect(self) -> Iterator[Metric]:
+        progress = [*self.progress.items()]
+        yield from _gauges(self.service, progress)
+        for definition in (FILES, BYTES, LOST):
+            counter = definition.counter()
+            for (of, topic), total in [*self.totals.items()]:
+                if of == definition:
+                    counter.add_metric([self.service, topic], total)
+            yield counter
+        failures = FAILURES.counter()
+        failures.add_metric([self.service], self.failures)
+        yield failures
 
     def _live(self) -> Fault | None:
         return Fault("stuck") if time.monotonic() - self.turned > STILL_S else None
@@ -87,26 +100,6 @@ class ArchiverStatus:
     def _ready(self) -> Fault | None:
         faults = {":".join(map(str, place)): why for place, why in [*self.faults.items()]}
         return Fault("not archiving", reasons=faults) if faults or not self.known else None
-
-
-class ArchiverCollector(Collector):
-    """The metrics of a status."""
-
-    def __init__(self, status: ArchiverStatus) -> None:
-        self._status = status
-
-    def collect(self) -> Iterator[Metric]:
-        progress = [*self._status.progress.items()]
-        yield from _gauges(self._status.service, progress)
-        for definition in (FILES, BYTES, LOST):
-            counter = definition.counter()
-            for (of, topic), total in [*self._status.totals.items()]:
-                if of == definition:
-                    counter.add_metric([self._status.service, topic], total)
-            yield counter
-        failures = FAILURES.counter()
-        failures.add_metric([self._status.service], self._status.failures)
-        yield failures
 
 
 def _gauges(service: str, progress: list[tuple[TopicPartition, Progress]]) -> Iterator[Metric]:

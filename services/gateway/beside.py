@@ -8,6 +8,7 @@ import structlog
 from services.gateway.directory import BESIDE
 from streamstate.errors import Misconfigured
 from streamstate.releases import file
+from streamstate.web.access.watched_file import signature
 
 log = structlog.get_logger()
 
@@ -27,8 +28,7 @@ class ReleaseFile:
     def look(self) -> None:
         """Read the file if it has changed. An unreadable file changes nothing."""
         try:
-            stat = self._path.stat()
-            seen: object = stat.st_mtime_ns, stat.st_ino, stat.st_size
+            seen: object = signature(self._path)
         except OSError:
             seen = None
         if seen == self._seen:

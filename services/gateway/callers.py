@@ -41,7 +41,6 @@ def of_key(key: Key, settings: AccessSettings) -> Caller:
 
 
 def of_claims(claims: Mapping[str, Any], settings: AccessSettings) -> Caller:
-    """The caller of verified claims."""
     subject = f"{claims['iss']}\n{claims['sub']}"
     given = claims.get(settings.jwt_scopes, ())
     names = given.split() if isinstance(given, str) else given if isinstance(given, list) else ()

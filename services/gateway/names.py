@@ -46,7 +46,6 @@ def named(answer: dict[str, Any], views: Mapping[str, str]) -> list[NamedObjects
 
 
 def add(names: Names, places: Iterable[NamedObjects]) -> None:
-    """Put `names` into `places`."""
     for view, key, name, objects in places:
         known = names.get(view, {})
         for item in objects:

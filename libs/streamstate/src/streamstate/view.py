@@ -227,7 +227,6 @@ class UserKey(NamedTuple):
 
     @property
     def deletion(self) -> Operation:
-        """The operation that deletes the key."""
         key, compact = self.read.key, isinstance(self.read, Top) and self.read.compact
         return DeleteTimeline(self.family, key.removeprefix(f"{self.family}:")) if self.family else Delete(key, compact)
 

@@ -38,7 +38,6 @@ class Logs:
         self.counts = {topic: origin.partitions for topic, origin in self.origins.items()}
 
     def ends(self, partitions: Collection[int]) -> dict[TopicPartition, int]:
-        """The present ends of the logs of `partitions`."""
         return self._topics.ends(self._places(partitions))
 
     def warnings(self, partitions: Collection[int]) -> Iterator[str]:

@@ -159,7 +159,6 @@ class Archive:
         return (min(least for least, _ in found), max(most for _, most in found)) if found else None
 
     def delete(self, place: Place, segments: Iterable[Segment]) -> None:
-        """Delete the files of `segments`."""
         for segment in segments:
             with suppress(FileNotFoundError):
                 self._fs.delete_file(f"{self._folder(place)}/{segment.name}")

@@ -13,7 +13,6 @@ Row = tuple[int, int, int, bytes | None, bytes | None, list[tuple[str, bytes | N
 
 
 def row(message: Message) -> Row:
-    """The row of a record."""
     kind, timestamp = message.timestamp()
     # The client returns a list for every record with headers.
     headers: Any = message.headers() or None

@@ -4,9 +4,6 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-PLAIN = ("string", "long", "int", "double", "uuid", "bytes")
-"""Kafka's own serializers."""
-
 REGISTERED = ("avro", "protobuf", "jsonschema")
 """Formats with a schema in the registry."""
 

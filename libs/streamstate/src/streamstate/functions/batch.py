@@ -72,7 +72,6 @@ class Batch:
         self._arguments: dict[Any, Sequence[Any]] = {}
 
     def arguments(self, key: Any) -> Sequence[Any]:
-        """The arguments for a record of `key`."""
         found = self._arguments.get(key)
         if found is None:
             found = self._arguments[key] = self.fresh(key)
@@ -102,5 +101,4 @@ class Batch:
 
 
 def cells_of(states: Iterable[type[State]]) -> Sequence[Cell]:
-    """The cells of all `states`."""
     return [cell for state in states for cell in state.cells]

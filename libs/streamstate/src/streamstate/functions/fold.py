@@ -103,7 +103,6 @@ class FunctionFold:
         return {f"{cell}.{name}": value for (cell, name), value in settings.items()} | grace
 
     def places(self, user: Any) -> Iterable[UserKey]:
-        """The state keys of a user."""
         cells = cells_of(state for state in self.states if state.users)
         return {place.read.key: place for cell in cells for place in cell.places(user)}.values()
 

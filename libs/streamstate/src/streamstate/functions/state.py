@@ -60,7 +60,6 @@ class Cell(ABC):
         return cell
 
     def place(self, key: Any) -> str:
-        """The state key for `key`."""
         return self.state.place(self.name, key)
 
     @abstractmethod
@@ -144,7 +143,6 @@ class State:
 
     @classmethod
     def place(cls, name: str, key: Any) -> str:
-        """The state key of `name` for `key`."""
         return f"{name}:{key}" if cls.source else name
 
 

@@ -208,7 +208,6 @@ class PartitionWriter:
         return results
 
     def _values(self, batches: Iterable[FoldBatch]) -> Mapping[int, Mapping[Read, Any]]:
-        """The answers to the reads of all folds, by partition."""
         reads: defaultdict[int, list[Read]] = defaultdict(list)
         for batch in batches:
             if batch.reads:
@@ -250,7 +249,6 @@ def _counted(batches: Iterable[FoldBatch]) -> tuple[int, Sequence[tuple[int, Dea
 
 
 def _lookups(batches: Iterable[FoldBatch]) -> Lookups:
-    """The lookups of all folds in all partitions."""
     keys: defaultdict[str, set[Any]] = defaultdict(set)
     for batch in batches:
         for table, of_batch in batch.lookups.items():

@@ -82,7 +82,6 @@ class ProfileView:
         return TrailingWindows(self._declared)
 
     def reads(self, key: Any, _query: Moment = NOW) -> Sequence[Read]:
-        """The reads of `answer`."""
         return self._layout.reads(key)
 
     def answer(self, key: Any, values: Sequence[Any], query: Moment = NOW) -> msgspec.Struct | None:

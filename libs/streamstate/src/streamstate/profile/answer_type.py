@@ -53,7 +53,6 @@ class AnswerType:
         return int if self._declared.key_type in NUMBER_KEYS else str
 
     def answer(self, key: Any, found: Found, spans: Spans) -> msgspec.Struct:
-        """The answer of the values `found`."""
         values: list[Any] = [] if self._declared.everywhere else [key]
         for measure in self._declared.resolved:
             values.append(self._shapes[measure.name][1](found[measure.name]))

@@ -32,7 +32,6 @@ class Condition(msgspec.Struct, frozen=True):
 
     @property
     def fields(self) -> set[str]:
-        """The named fields."""
         inner = [*self.all, *(each for alternatives in self.any for each in alternatives)]
         return {field for field, _, _ in self.comparisons}.union(*(each.fields for each in inner))
 

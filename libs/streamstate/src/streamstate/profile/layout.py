@@ -57,7 +57,6 @@ class Layout:
         self.windowed_rankings = Rankings(measure for measure in self.windowed if is_ranked(measure))
 
     def of_key(self, name: str, key: Any) -> str:
-        """The state key of `name` for `key`."""
         return name if self._everywhere else f"{name}:{key}"
 
     def own(self, measure: str, key: Any) -> str:
@@ -81,7 +80,6 @@ class Layout:
         return [Fields(self.of_key(NUMBERS, key)), *ranked, *listed, *self._history(key)]
 
     def places(self, key: Any) -> Iterable[UserKey]:
-        """The state keys of a user."""
         compact = self.declared.packed
         yield UserKey(Fields(self.of_key(NUMBERS, key)))
         yield from (UserKey(Top(self.own(name, key), MOST_MEMBERS, compact)) for name in self.rankings.each)

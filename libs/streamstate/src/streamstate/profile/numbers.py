@@ -62,7 +62,6 @@ def add_scores(measure: Measure, types: Types, get: Callable[[str], Get]) -> Cal
 
 
 def add_number(measure: Measure, types: Types, get: Callable[[str], Get]) -> AddNumbers:
-    """The `AddNumbers` of a measure."""
     # Without a step for each event and kind, as the events of a key in a batch are few.
     if _bound(measure) and not measure.by and not measure.where.fields:
         return _add_bound(measure, get(measure.field))

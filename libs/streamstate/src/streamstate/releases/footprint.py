@@ -51,7 +51,6 @@ def _of_server(server: redis.Redis, prefix: bytes) -> Footprint:
 
 
 def _servers(client: Client) -> Iterable[redis.Redis]:
-    """The primaries."""
     if isinstance(client, RedisCluster):
         return [client.get_redis_connection(node) for node in client.get_primaries()]  # type: ignore[no-untyped-call]
     return [client]

@@ -41,7 +41,6 @@ class Jar:
 
     @property
     def file(self) -> str:
-        """The name of its file."""
         _, artifact, version = self.module.split(":")
         return f"{artifact}-{version}.jar"
 

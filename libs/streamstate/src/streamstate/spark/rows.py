@@ -128,7 +128,6 @@ def marked(batch: pa.RecordBatch) -> Markers:
 
 
 def joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """The rows of all `batches`."""
     whole: pa.RecordBatch = pa.concat_batches(batches)  # type: ignore[attr-defined]  # its stub is older
     return whole
 

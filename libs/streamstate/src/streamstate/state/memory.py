@@ -188,7 +188,6 @@ def _unstored(held: _Partition, by_topic: Mapping[str, T]) -> dict[str, T]:
 
 
 def apply(keys: dict[str, Any], operation: Operation) -> None:
-    """Apply `operation` to the keys of a partition."""
     match operation:
         case Put(key, value):
             keys[key] = value
@@ -244,7 +243,6 @@ def _exact(held: _Partition, commit: Commit) -> bool:
 
 
 def answer(keys: dict[str, Any], read: Read) -> Any:
-    """The answer of the keys of a partition to `read`."""
     match read:
         case Value(key):
             return keys.get(key)

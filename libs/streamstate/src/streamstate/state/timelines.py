@@ -57,7 +57,6 @@ class Family:
 def apply(
     keys: dict[str, Any], operation: Insert | AppendLines | Remove | DeleteTimeline | ExpireBefore | ExpireDays
 ) -> None:
-    """Apply `operation` to the keys of a partition."""
     kept: Family = keys.setdefault(operation.family, Family())
     match operation:
         case Insert(family, name, entries, instead):
@@ -87,13 +86,11 @@ def apply(
 
 
 def history(keys: dict[str, Any], read: HistoryDays) -> tuple[int, dict[int, str]]:
-    """The answer to `read`."""
     family = keys.get(read.family)
     return (family.expired if family else None) or 0, dict(keys.get(read.key, {}))
 
 
 def between(keys: dict[str, Any], read: Between) -> list[tuple[str, int]]:
-    """The answer to `read`."""
     first = max(read.start, expired(keys, read.key))
     entries = sorted(keys.get(read.key, {}).items(), key=by_time, reverse=read.descending)
     page = [entry for entry in entries if first <= entry[1] < read.end][read.skip : read.skip + read.n]

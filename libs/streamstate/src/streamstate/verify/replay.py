@@ -51,7 +51,6 @@ class Replay(Recount):
 
     @property
     def counts(self) -> Mapping[str, int]:  # type: ignore[override]
-        """The counters of the folds."""
         self._fold_all()
         return self._counted
 
@@ -209,7 +208,6 @@ class ProfileAndReplay(Recount):
 
     @property
     def counts(self) -> Mapping[str, int]:  # type: ignore[override]
-        """The counters of both."""
         return Counter(self._profile.counts) + Counter(self._shared.counts)
 
     def add(self, message: Message, stream_time: int) -> bool:

@@ -108,7 +108,6 @@ class AppState:
             raise not_ready(detail)
 
     def _checked(self, partition: int, snapshot: Snapshot) -> _Checked:
-        """The checks of the hash behind `snapshot`."""
         checked = self._checks.get(partition)
         if checked is None or checked.positions is not snapshot.positions:
             checked = self._checks[partition] = _Checked(snapshot.positions)

@@ -32,7 +32,6 @@ class Index(NamedTuple):
 
     @property
     def period_ms(self) -> int:
-        """The length of a period."""
         return max(self.window.ms, LEAST_PERIOD_MS) if self.window else 0
 
     def first_period(self, time: int) -> int:
@@ -46,7 +45,6 @@ class Index(NamedTuple):
 
 
 def shard_of(key: str) -> int:
-    """The shard of a key."""
     return crc32(key.encode()) % SHARDS
 
 

@@ -185,7 +185,6 @@ def _first(cells: Mapping[int, int], wanted: int) -> dict[int, int]:
 
 
 def _by_partition(reads: Iterable[tuple[int, Sequence[Read]]]) -> Reads:
-    """The reads of cells, by partition."""
     found: dict[int, list[Read]] = {}
     for cell, of_cell in reads:
         found.setdefault(cell // SHARDS, []).extend(of_cell)

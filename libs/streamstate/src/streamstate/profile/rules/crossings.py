@@ -142,7 +142,6 @@ class CrossingsOf:
 
 
 def crossing_views(declared: Declaration) -> Iterable[View[Any]]:
-    """The view of each rule."""
     key = 42 if declared.key_type in NUMBER_KEYS else "anna"
     for rule in declared.ruled:
         of, position = CrossingsOf(declared.keyed_topic, rule.name), offsets_text({(declared.keyed_topic, 0): 18})

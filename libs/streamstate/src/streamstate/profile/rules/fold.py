@@ -118,7 +118,6 @@ class _Values:
             self._rows = sorted((row for row in within if row[0] >= at - fold._longest), key=_time)
 
     def add(self, event: Record[Any, Any]) -> None:
-        """Count `event`."""
         fold = self._fold
         self.at = max(self.at, event.timestamp)
         self._numbers[COUNT] = self._numbers.get(COUNT, 0) + 1

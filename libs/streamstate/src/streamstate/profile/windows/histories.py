@@ -88,7 +88,6 @@ class WindowMeasure:
         self._weight = get(measure.weight) if measure.weight else None
 
     def part(self, rows: Iterable[Row]) -> Part:
-        """The part of `rows`."""
         get, kept = self._get, rows if self._kept is None else filter(self._kept, rows)
         present = [row for row in kept if get(row) is not None]
         if self._by is None:

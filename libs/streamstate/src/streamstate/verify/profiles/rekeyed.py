@@ -74,7 +74,6 @@ class RekeyedRecount(Recount):
 
     @property
     def counts(self) -> Mapping[str, int]:  # type: ignore[override]
-        """The counters of the folds."""
         return {**self._profile.counts, **({"repeats": self._repeats} if self._repeats else {})}
 
     def add(self, message: Message, stream_time: int) -> bool:

@@ -38,7 +38,6 @@ _decode = msgspec.json.Decoder(Key).decode
 
 
 def generate() -> str:
-    """A new key."""
     return PREFIX + secrets.token_urlsafe(32)
 
 

@@ -50,7 +50,6 @@ class Guard:
         return stream
 
     def answered(self, caller: Any, response: Response) -> Response:  # noqa: ARG002
-        """`response` as limited for `caller`."""
         return response
 
 

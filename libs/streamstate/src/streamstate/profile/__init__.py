@@ -17,7 +17,7 @@ from streamstate.app import App, Effect, Fold, Source, no_effects
 from streamstate.formats.event_times import EventTimes
 from streamstate.keys import CODECS
 from streamstate.operators.repeats import without_repeats
-from streamstate.profile.answer import Answer, Moment, ProfileView
+from streamstate.profile.answer import Answer, Moment, OverallView, ProfileView
 from streamstate.profile.answer_type import AnswerType
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.fields import EventDecoder, FieldWords, event_attributes
@@ -28,8 +28,7 @@ from streamstate.profile.indexes.views import finders
 from streamstate.profile.layout import NUMBERS, Layout
 from streamstate.profile.measure import EVER, MeasureWords, require
 from streamstate.profile.numbers import COUNT
-from streamstate.profile.overall import OverallView
-from streamstate.profile.rekeying.fold import rekeyed, rekeying
+from streamstate.profile.rekeying import rekeyed, rekeying
 from streamstate.profile.rules.crossings import CrossingRemoval, crossing_views, expired
 from streamstate.profile.rules.fold import RuleReads, derived
 from streamstate.profile.rules.rule import RuleWords

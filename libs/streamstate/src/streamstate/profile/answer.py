@@ -1,4 +1,4 @@
-"""The answer of a profile for a key: its measures from the read state, and from the events of a window."""
+"""The answers of a profile for a key, and over all keys: its measures from the read state."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,20 +14,24 @@ from streamstate.profile.declaration import Declaration
 from streamstate.profile.fields import FieldType
 from streamstate.profile.layout import Layout
 from streamstate.profile.measure import EVER
-from streamstate.profile.numbers import COUNT, numbers_of
+from streamstate.profile.numbers import COUNT, merged, numbers_of, ranked, summed
 from streamstate.profile.windows.histories import TrailingWindows
+from streamstate.profile.windows.slots import SlotWindows, slot_span
 from streamstate.state.operations import Read
 
 Answer = Callable[[Any, Found, Spans], msgspec.Struct]
 
 
+At = Annotated[
+    Annotated[int, Meta(ge=0, le=2**53)] | None,
+    Meta(description="the end of the windows, in milliseconds since 1970; by default the present"),
+]
+
+
 class Moment(msgspec.Struct, frozen=True):
     """The parameters of a request."""
 
-    at: Annotated[
-        Annotated[int, Meta(ge=0, le=2**53)] | None,
-        Meta(description="the end of the windows, in milliseconds since 1970; by default the present"),
-    ] = None
+    at: At = None
 
 
 NOW = Moment()
@@ -49,9 +53,9 @@ def without_windows(
     return {measure.name: {EVER: found[measure.name]} if measure.ever else {} for measure in resolved}
 
 
-def present_ms() -> int:
-    """The present, in milliseconds since 1970."""
-    return int(time.time() * 1000)
+def end_ms(at: int | None) -> int:
+    """The end of the windows of a request, in milliseconds since 1970."""
+    return int(time.time() * 1000) if at is None else at
 
 
 def require_kept(start: int, expired: int, length_ms: int) -> None:
@@ -92,7 +96,7 @@ class ProfileView:
         if not self._declared.windows:
             return self._shape(key, without_windows(self._layout, self._declared.types, numbers, lists), {})
         *lists, history = lists
-        at = present_ms() if query.at is None else query.at
+        at = end_ms(query.at)
         spans = {window.label: (at - window.ms, at) for window in self._declared.windows}
         found = without_windows(self._layout, self._declared.types, numbers, lists)
         self._add_trailing(key, found, history, spans)
@@ -107,3 +111,56 @@ class ProfileView:
         require_kept(spans[longest.label][0], expired, longest.ms)
         for name, values in self._windows.values(key, days, spans).items():
             found[name].update(values)
+
+
+class OverallView:
+    """`View.reads` and `View.answer` of a declaration over all keys."""
+
+    def __init__(self, declared: Declaration) -> None:
+        self._declared = declared
+        self._layout = Layout(declared)
+        self._shape = AnswerType(declared).answer
+
+    def __reduce__(self) -> Any:
+        return OverallView, (self._declared,)
+
+    @cached_property
+    def _windows(self) -> SlotWindows:
+        return SlotWindows(self._declared)
+
+    def reads(self, query: Moment = NOW) -> Sequence[Read]:
+        """The reads of `answer` in a partition."""
+        slots = self._windows.reads(end_ms(query.at)) if self._declared.windows else []
+        return [*self._layout.reads(), *slots]
+
+    def answer(self, partitions: Sequence[Sequence[Any]], query: Moment = NOW) -> msgspec.Struct:
+        """The answer from the values of all partitions. Raises `BadParameter` for a moment too long ago."""
+        layout, types = self._layout, self._declared.types
+        numbers, *columns = (list(column) for column in zip(*partitions, strict=True))
+        lists, slots = columns[: len(layout.ranked) + len(layout.listed)], columns[len(layout.reads()) - 1 :]
+        of_rankings = [ranked(each, summed(column)) for each, column in zip(layout.ranked, lists, strict=False)]
+        newest = [
+            sorted((entry for entries in column for entry in entries), key=_newest)
+            for column in lists[len(layout.ranked) :]
+        ]
+        fields = merged(layout.numbers, (each.items() for each in numbers))
+        found = without_windows(layout, types, fields, [*of_rankings, *newest])
+        if not self._declared.windows:
+            return self._shape(None, found, {})
+        at = end_ms(query.at)
+        spans = {window.label: slot_span(at, window.ms) for window in self._declared.windows}
+        self._add_trailing(found, slots, spans)
+        return self._shape(None, found, spans)
+
+    def _add_trailing(
+        self, found: Mapping[str, dict[str, Any]], slots: Sequence[Sequence[Mapping[str, int]]], spans: Any
+    ) -> None:
+        longest = self._declared.windows[0]
+        times, *days = slots
+        require_kept(spans[longest.label][0], self._windows.expired(times), longest.ms)
+        for name, values in self._windows.values((day for column in days for day in column), spans).items():
+            found[name].update(values)
+
+
+def _newest(entry: tuple[str, int]) -> int:
+    return -entry[1]

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from streamstate.profile.answer import present_ms
+from streamstate.profile.answer import At, end_ms
 from streamstate.profile.answer_type import NUMBER_KEYS
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.indexes.layout import INDEX, TIME, indexes_of
@@ -24,10 +24,6 @@ COST = Cost(100)
 Where = Annotated[
     tuple[str, ...],
     Meta(max_length=8, description="comparisons that all hold, such as `plays_7d.ge.100`; the most selective first"),
-]
-At = Annotated[
-    Annotated[int, Meta(ge=0, le=2**53)] | None,
-    Meta(description="the end of the windows, in milliseconds since 1970; by default the present"),
 ]
 
 
@@ -74,7 +70,7 @@ class Finder:
 
     def answer(self, partitions: Sequence[Sequence[Any]], query: CountKeys | FindKeys) -> msgspec.Struct:
         """The answer, or the further reads to it. Raises `BadParameter`."""
-        at = present_ms() if query.at is None else query.at
+        at = end_ms(query.at)
         time = max((values[0].get(TIME, 0) for values in partitions if values), default=0)
         walk = Walk(self._declared, self._comparisons(query), len(partitions), at, time)
         return in_steps(self._found(walk, query) if isinstance(query, FindKeys) else _counted(walk))

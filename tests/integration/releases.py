@@ -1,16 +1,22 @@
 """Releases of services over topics of their own, beside whatever else uses the same servers."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from confluent_kafka import KafkaException, Message, Producer
+from typer.testing import CliRunner
 
 from devkit.child_process import Child
-from devkit.local_cluster import LocalCluster
+from devkit.local_cluster import LocalCluster, variables
 from devkit.topics import create as create_topics
 from streamstate.app import App
+from streamstate.cli.main import app as streamstate
 from streamstate.cli.services import deployments
 from streamstate.deployment.overrides import renamed
 from streamstate.kafka.admin import Topics
@@ -23,6 +29,26 @@ from tests.integration.driving import read
 from tests.waiting import until
 
 PARTITIONS = 4
+
+KILLED = """
+import os, signal, sys
+from streamstate.cli import main
+from streamstate.releases.pointer import Pointer
+
+number, after = int(sys.argv.pop(1)), sys.argv.pop(1) == "after"
+writes, replace = [], Pointer.replace
+
+def killed(self, *records):
+    writes.append(1)
+    if len(writes) == number and not after:
+        os.kill(os.getpid(), signal.SIGKILL)
+    replace(self, *records)
+    if len(writes) == number:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+Pointer.replace = killed
+main.main()
+"""
 
 
 @dataclass(frozen=True)
@@ -79,3 +105,36 @@ class Releases:
             until(lambda: bool(deployed.topics.members(f"team.{name}")), 120, f"{name} to be in its group")
         finally:
             stream.stop()
+
+
+class Command:
+    """`streamstate` for the service in `package`."""
+
+    def __init__(self, releases: Releases, package: str, **further: str) -> None:
+        settings = releases.cluster.settings
+        own = {"KAFKA": settings.kafka, "REDIS": settings.redis, "PACKAGE": package, **further}
+        self._environment = variables(own)
+        self._redis: Any = connect(settings.redis, 5.0)
+
+    def run(self, *arguments: str, **settings: str) -> Any:
+        """The JSON of a command that succeeds."""
+        done = CliRunner().invoke(streamstate, [*arguments, "--json"], env=self._environment | variables(settings))
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)
+
+    def without_room(self, *arguments: str) -> None:
+        """The command, with a Redis that is too full for another state."""
+        used = self._redis.info("memory")["used_memory"]
+        self._redis.config_set("maxmemory", int(1.05 * used))
+        try:
+            done = CliRunner().invoke(streamstate, arguments, env=self._environment)
+        finally:
+            self._redis.config_set("maxmemory", 0)
+        assert done.exit_code == 1
+        assert "raise maxmemory first" in done.stderr
+
+    def killed(self, write: int, when: str, *arguments: str) -> None:
+        """The command, killed before or after one of its writes."""
+        argv = [sys.executable, "-c", KILLED, str(write), when, *arguments]
+        environment = os.environ | self._environment
+        assert subprocess.run(argv, env=environment, timeout=120, check=False).returncode == -9

@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from devkit.child_process import Child
+from devkit.child_process import LOCALHOST, Child
 from devkit.schema_registry import SchemaRegistry
+from streamstate.cli.releases.promote import AHEAD
 from streamstate.cli.services import deployments
 from streamstate.formats.registered.registry import Registry
 from streamstate.formats.writing import FormatEncoder
@@ -22,11 +23,13 @@ from streamstate.operators.repeats import REPEATS
 from streamstate.profile.layout import NUMBERS
 from streamstate.settings import CommandSettings
 from streamstate.state.operations import Fields
+from streamstate.state.redis import RedisStore
+from streamstate.state.redis_connections import connect
 from streamstate.state.store import Snapshot
 from streamstate.verify.check import Check
 from tests.deployment import Deployment
 from tests.integration.driving import headers
-from tests.integration.releases import PARTITIONS, Releases
+from tests.integration.releases import PARTITIONS, Command, Releases
 from tests.waiting import until
 
 PAGE = Path("docs/profile.md").read_text()
@@ -41,6 +44,17 @@ class Purchase(msgspec.Struct, rename="camel"):
 
     user_id: int | None
     cents: int = 5
+
+
+def states(store: RedisStore) -> Collection[Snapshot]:
+    """All partitions, with the numbers of all users."""
+    reads = [Fields(f"{NUMBERS}:{user}") for user in range(USERS)]
+    return store.read(dict.fromkeys(range(PARTITIONS), reads)).values()
+
+
+def counts(store: RedisStore) -> Mapping[int, int]:
+    """The purchases of each user."""
+    return {user: sum(of.values[user].get("#", 0) for of in states(store)) for user in range(USERS)}
 
 
 @dataclass
@@ -64,8 +78,7 @@ class Sales:
         self.releases.out.produce(TOPIC, self.write(msgspec.json.encode(purchase)), key)
 
     def states(self) -> Collection[Snapshot]:
-        reads = [Fields(f"{NUMBERS}:{user}") for user in range(USERS)]
-        return self.deployment.store.read(dict.fromkeys(range(PARTITIONS), reads)).values()
+        return states(self.deployment.store)
 
     def positions(self) -> Mapping[str, int]:
         return {topic: sum(of.positions.get(topic, 0) for of in self.states()) for topic in (TOPIC, KEYED)}
@@ -114,9 +127,7 @@ def test_each_record_counts_once_after_a_kill_between_publication_and_commit(
         assert len({headers(record)[MARKER_HEADER] for record in sent}) == 2 * RECORDS
         assert (sales.counts(REPEATS), sales.counts("dead_letters")) == (len(sent) - 2 * RECORDS, BAD)
         assert len(sent) > 2 * RECORDS
-        assert sales.counted == {
-            user: sum(of.values[user].get("#", 0) for of in sales.states()) for user in range(USERS)
-        }
+        assert sales.counted == counts(deployment.store)
         monkeypatch.setenv("STREAMSTATE_PROFILE", str(file))
         formats = {"formats": {TOPIC: FORMAT}, "registry": registry.url}
         own = CommandSettings.model_validate({**releases.cluster.settings.model_dump(), **formats, "name": NAME})
@@ -126,3 +137,44 @@ def test_each_record_counts_once_after_a_kill_between_publication_and_commit(
     finally:
         deployment.client.client_unpause()
         deployment.close()
+
+
+def test_two_releases_publish_each_record_once(releases: Releases, tmp_path: Path) -> None:
+    """A staged release reads the records with the profile's key that the live release publishes."""
+    first, second = "returns", "returns-2"
+    keyed = KEYED.replace(TOPIC, first)
+    (file := tmp_path / "returns.yaml").write_text(YAML.replace(NAME, first).replace(TOPIC, first))
+    releases.create(first, f"{first}-dlq")
+    releases.create(keyed, partitions=PARTITIONS - 1)
+    package, settings = "services.profile", {"PROFILE": str(file), "ADVERTISE": f"{LOCALHOST}:1"}
+    command = Command(releases, package, **settings)
+    old = releases.make(package, first, {}, **settings)
+    new = releases.make(package, second, {}, RELEASE_OF=first, **settings)
+    store = RedisStore(connect(releases.cluster.redis.url, 5.0), first)
+    draw, counted = Random(2), Counter[int]()
+
+    def send(count: int) -> None:
+        for number in range(count):
+            counted[user := draw.randrange(USERS)] += 1
+            releases.out.produce(first, msgspec.json.encode(Purchase(user)), partition=number % PARTITIONS)
+        releases.out.flush()
+
+    def markers() -> list[bytes]:
+        return [headers(record)[MARKER_HEADER] for record in releases.read(keyed)]
+
+    send(RECORDS)
+    with old:
+        until(lambda: counts(store) == counted, 120, "the first records")
+        command.run("stage", "profile", "--name", second)
+        with new:
+            command.run("wait", "profile", "--timeout", "120")
+            assert len(markers()) == RECORDS
+            for order in ("promote", "back"):
+                command.run(order, "profile", "--without-gateway")
+                # More than the margin of the cut, in each partition.
+                send(PARTITIONS * 2 * AHEAD)
+                until(lambda: len(set(markers())) == counted.total(), 60, "all records with the profile's key")
+            until(lambda: not any(of["owes"] for of in command.run("releases", "profile")), 60, "both to owe nothing")
+            assert len(markers()) == counted.total()
+            own = {"NAME": second, "RELEASE_OF": first}
+            assert [command.run("verify", "profile", **each)[0]["differences"] for each in ({}, own)] == [[], []]

@@ -1,9 +1,6 @@
 """Two releases of a service on a real Kafka, Redis and Spark: outputs are published once, whatever is killed."""
 
 import json
-import os
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -12,51 +9,28 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pytest
 import urllib3
 from confluent_kafka import Message
-from typer.testing import CliRunner
 from urllib3.exceptions import HTTPError
 
 from devkit.child_process import LOCALHOST, free_port
-from devkit.local_cluster import LocalCluster, variables
+from devkit.local_cluster import LocalCluster
 from devkit.repeating import repeating
-from streamstate.cli.main import app
 from streamstate.kafka.dlq.topic import cause_of
 from streamstate.keys import Marker
 from streamstate.releases import file
 from streamstate.state.redis import RedisStore
 from streamstate.state.redis_connections import connect
 from tests.integration.emitting.model import APP, IN, OUT, TOTALS
-from tests.integration.releases import PARTITIONS, Releases
+from tests.integration.releases import PARTITIONS, Command, Releases
 from tests.waiting import until
 
 PACKAGE, SECOND = "tests.integration.emitting", "emitting-2"
 KEYS = [f"key-{number}" for number in range(12)]
 BETWEEN = ((1, "after"), (2, "before"))
 """A promotion is two writes: before the first nothing is stored, and after the second everything."""
-
-KILLED = """
-import os, signal, sys
-from streamstate.cli import main
-from streamstate.releases.pointer import Pointer
-
-number, after = int(sys.argv.pop(1)), sys.argv.pop(1) == "after"
-writes, replace = [], Pointer.replace
-
-def killed(self, *records):
-    writes.append(1)
-    if len(writes) == number and not after:
-        os.kill(os.getpid(), signal.SIGKILL)
-    replace(self, *records)
-    if len(writes) == number:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-Pointer.replace = killed
-main.main()
-"""
 
 
 class Feed:
@@ -89,43 +63,10 @@ class Feed:
             self._out.poll(0)
 
 
-class Command:
-    """`streamstate` for the service."""
-
-    def __init__(self, releases: Releases, **further: str) -> None:
-        settings = releases.cluster.settings
-        own = {"KAFKA": settings.kafka, "REDIS": settings.redis, "PACKAGE": PACKAGE, **further}
-        self._environment = variables(own)
-        self._redis: Any = connect(settings.redis, 5.0)
-
-    def run(self, *arguments: str, **settings: str) -> Any:
-        """The JSON of a command that succeeds."""
-        done = CliRunner().invoke(app, [*arguments, "--json"], env=self._environment | variables(settings))
-        assert done.exit_code == 0, done.output
-        return json.loads(done.stdout)
-
-    def without_room(self, *arguments: str) -> None:
-        """The command, with a Redis that is too full for another state."""
-        used = self._redis.info("memory")["used_memory"]
-        self._redis.config_set("maxmemory", int(1.05 * used))
-        try:
-            done = CliRunner().invoke(app, arguments, env=self._environment)
-        finally:
-            self._redis.config_set("maxmemory", 0)
-        assert done.exit_code == 1
-        assert "raise maxmemory first" in done.stderr
-
-    def killed(self, write: int, when: str, *arguments: str) -> None:
-        """The command, killed before or after one of its writes."""
-        argv = [sys.executable, "-c", KILLED, str(write), when, *arguments]
-        environment = os.environ | self._environment
-        assert subprocess.run(argv, env=environment, timeout=120, check=False).returncode == -9
-
-
 @pytest.fixture
 def command(releases: Releases) -> Command:
     releases.create(IN, OUT, TOTALS, APP.dead_letters)
-    return Command(releases)
+    return Command(releases, PACKAGE)
 
 
 def causes(messages: list[Message]) -> Counter[tuple[int, int]]:
@@ -235,7 +176,7 @@ def test_a_switch_ends_whatever_is_killed_within(releases: Releases, tmp_path: P
     first, second = NAMES
     releases.create(*TOPICS.values())
     serving, feed = Serving(releases, tmp_path), Feed(releases, TOPICS[IN])
-    command = Command(releases, NAME=first, TOPICS=json.dumps(TOPICS), GATEWAY=serving.url)
+    command = Command(releases, PACKAGE, NAME=first, TOPICS=json.dumps(TOPICS), GATEWAY=serving.url)
     with ExitStack() as stack:
         stack.enter_context(feed.running())
         for child in (serving.streams[0], *serving.children):

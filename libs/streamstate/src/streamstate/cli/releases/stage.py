@@ -143,7 +143,7 @@ def _require_valid(of: Deployment, settings: Mapping[str, str]) -> None:
     if strange := sorted(app.own - of.app.own):
         msg = f"only a publishing release writes {', '.join(strange)}: install the change as a service of another name"
         raise Declined(msg)
-    of.topics.describe((*app.topics, *app.outputs))
+    of.topics.describe(dict.fromkeys((*app.topics, *app.outputs)))
 
 
 def _differences(of: Deployment, side: Side, settings: Mapping[str, str]) -> list[str]:

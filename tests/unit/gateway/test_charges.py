@@ -9,6 +9,7 @@ import pytest
 from services.gateway.names import NameCache
 from services.gateway.needs import DEMAND_COST, ReadRoutes
 from services.gateway.users import Users
+from services.recommendations.salsa import WALKS
 from streamstate.view import READ
 from streamstate.web.http.request import MOST_PARAMETERS, Request, path_of
 from streamstate.web.server.openapi import MANY
@@ -47,7 +48,7 @@ def needed(deployment: Services, path: str, body: Any = None, **headers: str) ->
         (f"{RECOMMENDED}/artists", 5),
         (f"{RECOMMENDED}/artists?walks=10&walkLength=10", 5),
         (f"{RECOMMENDED}/artists?walks=100000&walkLength=10", 500),
-        (f"{RECOMMENDED}/artists?walks=10000&walkLength=200", 100),
+        (f"{RECOMMENDED}/artists?walks={10 * WALKS}&walkLength=200", 100),
         (f"{RECOMMENDED}/artists?walks={'9' * 30}", 500),
         (f"{RECOMMENDED}/artists?walks=-5&walkLength=many", 5),
         (RECOMMENDED, 15),

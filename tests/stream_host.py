@@ -132,7 +132,8 @@ def main() -> None:
     presence.MEMBERS_S = query.REFUSED_PAUSE_S = LOOK_S
     with scratch(Path(gettempdir(), f"streamstate-{os.getuid()}")) as files:
         settings = bootstrap.configure(StreamSettings)
-        spark = {**settings.spark, "spark.local.dir": str(files)}
+        # A release waits in its tasks for another release.
+        spark = {**settings.spark, "spark.local.dir": str(files), "spark.master": f"local[{2 * settings.slots}]"}
         streams = _Streams(settings.model_copy(update={"spark": spark}))
         server = SimpleXMLRPCServer((LOCALHOST, int(sys.argv[1])), logRequests=False)
         server.register_instance(streams)

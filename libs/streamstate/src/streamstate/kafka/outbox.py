@@ -1,6 +1,7 @@
 """The records that partitions publish before their commits: derived records and dead letters."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 
@@ -12,8 +13,9 @@ from streamstate.kafka.history import TopicHistory
 from streamstate.kafka.producer import Dated, Outgoing, send_all
 from streamstate.processing.decode import DeadLetter
 from streamstate.processing.fitness import require_same_topics
-from streamstate.processing.fold_batch import FoldResult
-from streamstate.releases.record import Voice
+from streamstate.processing.fold_batch import FoldResult, Unfoldable
+from streamstate.releases.order import Order
+from streamstate.releases.record import Place, Voice
 from streamstate.state.store import Origin
 
 
@@ -27,6 +29,7 @@ class KafkaOutbox:
         producer: Callable[[], Producer],
         origins: Mapping[str, Origin],
         voice: Callable[[], Voice],
+        order: Order,
     ) -> None:
         """producer, voice: called for records to send."""
         self._app = app
@@ -34,6 +37,7 @@ class KafkaOutbox:
         self._producer = producer
         self._origins = origins
         self._voice = voice
+        self._order = order
 
     def require_same_topics(self) -> None:
         require_same_topics([self._origins], self._history.topics.describe(self._origins))
@@ -43,9 +47,10 @@ class KafkaOutbox:
         if not written:
             return
         ids, voice = {source.own_name: self._origins[source.topic].id for source in self._app.sources}, self._voice()
-        records = [
-            record for each in written for record in derived(self._app, self._emits(voice, each), each.partition, ids)
-        ]
+        own = [replace(each, emits=[*self._emits(voice, each)]) for each in written]
+        if voice.record:
+            self._await_turn(own)
+        records = [record for each in own for record in derived(self._app, each.emits, each.partition, ids)]
         self._send([*records, *(letter for of in written for letter in self._letters(voice, of.partition, of.dead))])
 
     def publish_halting(self, letters: Sequence[tuple[int, DeadLetter]]) -> None:
@@ -60,6 +65,17 @@ class KafkaOutbox:
         for emit in result.emits:
             if voice.publishes((self._app.source(emit.cause.topic).topic, result.partition), emit.cause.offset):
                 yield emit
+
+    def _await_turn(self, results: Iterable[FoldResult]) -> None:
+        """Wait for earlier outputs of other releases. Raises `Unfoldable` where such outputs divide a result's."""
+        between: dict[Place, tuple[int, int]] = {}
+        for each in results:
+            last = {emit.cause.topic: emit.cause.offset for emit in each.emits}
+            first = {entry.topic: entry.offset for entry in reversed(each.entries)} if last else {}
+            between |= {(self._app.source(t).topic, each.partition): (first[t], offset) for t, offset in last.items()}
+        if self._order.divides(between):
+            raise Unfoldable(OverflowError("another release publishes outputs between them"))
+        self._order.wait(between)
 
     def _letters(self, voice: Voice, partition: int, letters: Sequence[DeadLetter]) -> Iterator[Outgoing]:
         by_topic: dict[str, list[DeadLetter]] = {}

@@ -29,12 +29,13 @@ from streamstate.state.store import Claim, Commit, OffsetAdvance
 
 @dataclass(frozen=True, slots=True)
 class FoldResult:
-    """The commit of a batch, and the records published before it."""
+    """The commit of a batch, the records published before it, and the batch's `entries`."""
 
     partition: int
     commit: Commit
     emits: Sequence[Emit]
     dead: Sequence[DeadLetter]
+    entries: Sequence[Entry]
 
 
 class Unfoldable(Exception):
@@ -109,7 +110,7 @@ class FoldBatch:
                     operations.append(effect)
             require_exact(operations)
         commit = Commit(claim, self._steps(positions), operations, +counters)
-        return FoldResult(self.partition, commit, emits, self.dead)
+        return FoldResult(self.partition, commit, emits, self.dead, self.entries)
 
     @property
     def _counters(self) -> dict[str, int]:
@@ -132,7 +133,7 @@ class FoldBatch:
 
     def smaller(self, error: Exception) -> Sequence["FoldBatch"]:
         """Both halves, or the batch with its only record as a dead letter for `error`."""
-        if len(self.records) > 1:
+        if len(self.entries) > 1:
             return self.split((len(self.entries) + 1) // 2)
         (record,) = self.records
         key, value = next(raw[2:] for raw in self.raw[record.topic] if raw[0] == record.offset)

@@ -31,7 +31,10 @@ class Outbox(Protocol):
         """Raise `Misconfigured` for a recreated or widened input topic: the records may be of the new topic."""
 
     def publish(self, results: Sequence[FoldResult]) -> None:
-        """Return when Kafka has stored all derived records and dead letters. Without a commit, all are sent again."""
+        """Return when Kafka has stored all derived records and dead letters. Without a commit, all are sent again.
+
+        Raises `Unfoldable`, with nothing sent, for several records that need commits of their own.
+        """
 
     def publish_halting(self, letters: Sequence[tuple[int, DeadLetter]]) -> None:
         """Publish the dead letters of a halting stream, with their partitions."""
@@ -176,12 +179,12 @@ class PartitionWriter:
         """Fold, publish and commit together; with a refused record, in ever smaller batches."""
         try:
             results = self._fold(batches)
+            self._require_few_dead_letters(batches)
+            self._outbox.publish(results)
         except Unfoldable as error:
             for smaller in batches if len(batches) > 1 else batches[0].smaller(error.reason):
                 self._commit([smaller])
             return
-        self._require_few_dead_letters(batches)
-        self._outbox.publish(results)
         inexact = _inexact(self._store.commit, [result.commit for result in results])
         applied = [index for index in range(len(batches)) if index not in inexact]
         for step, partition in ((step, results[i].partition) for i in applied for step in results[i].commit.steps):

@@ -68,6 +68,11 @@ class Releases(msgspec.Struct, frozen=True):
                 owed[place] = ahead
         return owed
 
+    def before(self, release: str, place: Place, offset: int) -> dict[str, int]:
+        """The ends of the last outputs before `offset` of each other release."""
+        spans = {name: self.spans(name, place, offset) for name in self.releases if name != release}
+        return {name: of[-1][1] for name, of in spans.items() if of}
+
     def in_use(self, release: str, positions: Mapping[Place, int]) -> bool:
         """Whether clients depend on `release` at `positions`: it answers, or has outputs to publish."""
         return release in (self.live, self.publisher) or bool(self.owes(release, positions))
@@ -88,6 +93,12 @@ class Voice:
     def publishes(self, place: Place, offset: int) -> bool:
         """Whether the outputs of the record at `offset` are this release's."""
         return self.record is None or self.record.publishes(self.release, place, offset)
+
+    def before(self, place: Place, offset: int) -> Mapping[str, int]:
+        """The ends of the last outputs before `offset` of each other release; empty without the last turn."""
+        if self.record is None or self.record.publisher != self.release:
+            return {}
+        return self.record.before(self.release, place, offset)
 
     def totals(self, positions: Mapping[Place, int], ends: Callable[[], Mapping[Place, int]]) -> bool:
         """Whether a state at `positions` publishes totals: in the last turn, with all records before the turn.

@@ -37,7 +37,9 @@ class Usage:
 
     def __str__(self) -> str:
         total = sum(self.cores.values())
-        parts = ", ".join(f"{name} {amount:.2f}" for name, amount in self.cores.items() if amount >= 0.01 * total)
+        parts = ", ".join(
+            f"{name} {amount:.2f}" for name, amount in self.cores.items() if amount >= max(0.005, 0.01 * total)
+        )
         return f"{total:.2f}: {parts}{self.pressure_text}"
 
 

@@ -7,6 +7,7 @@ Kafka, and not in the state.
 
 import math
 import time
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
 import structlog
@@ -58,13 +59,22 @@ def age(readings: Readings, now: float, positions: Positions) -> float | None:
     """Seconds since a state at `positions` was complete; None if it was complete at none of `readings`."""
     complete_at = now
     for place, position in positions.items():
-        for moment, ends in reversed(readings):
-            if ends.get(place, position + 1) <= position:
-                complete_at = min(complete_at, moment)
-                break
-        else:
+        current = bool(readings) and readings[-1][1].get(place, position + 1) <= position
+        complete = len(readings) if current else _complete(readings, place, position)
+        moment, ends = readings[complete - 1] if complete else (now, {})
+        if place not in ends:
             return None
+        complete_at = min(complete_at, moment)
     return now - complete_at if positions else None
+
+
+def _complete(readings: Readings, place: TopicPartition, position: int) -> int:
+    """The readings until `position` was before the end. Ends rise: a search costs a lagging state's reads little."""
+
+    def end(reading: tuple[float, Positions]) -> int:
+        return reading[1].get(place, -1)
+
+    return bisect_right(readings, position, key=end)
 
 
 def age_text(seconds: float | None) -> str:

@@ -10,13 +10,7 @@ from numpy.typing import NDArray
 from services.recommendations.graph import Bipartite
 from services.recommendations.kernel import kernel
 from services.recommendations.popular import nth
-from services.recommendations.walk import Words, walk
-
-LOOKS = 4
-"""Visited items of a user in a round, of which a walker follows the first.
-
-A further look costs a fifth of a round. The best ten of 320 walks with 4 looks are as good as of 1,000 walks with 1.
-"""
+from services.recommendations.walk import LOOKS, Words, walk
 
 _KNOWN = np.iinfo(np.int32).min
 
@@ -52,7 +46,7 @@ class Visits:
         """
         self.walks = self._visits = 0
         self._graph, self._starts, self._known, self._rounds = graph, starts, known, steps.rounds
-        self._how = (np.uint64(steps.reset * 2**32), 1 / (1 + steps.recency), LOOKS, steps.state)
+        self._how = (np.uint64(steps.reset * 2**32), 1 / (1 + steps.recency), steps.state)
         self._trail = np.empty(walks * steps.rounds * LOOKS, np.int32)
         self._vias = np.empty(len(self._trail) if explain else 0, np.int32)
 

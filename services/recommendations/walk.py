@@ -9,6 +9,15 @@ from services.recommendations.lists import LENGTH, START
 GAMMA = np.uint64(0x9E3779B97F4A7C15)
 LOW_HALF, HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 
+LOOKS = 4
+"""Visited items of a user in a round, of which a walker follows the first.
+
+A further look costs a fifth of a round. The best ten of 320 walks with 4 looks are as good as of 1,000 walks with 1.
+"""
+
+DISTANCE = np.uint64(2**32 // LOOKS) << HALF
+"""Between two looks, in draws."""
+
 Int32s = NDArray[np.int32]
 Words = NDArray[np.uint64]
 
@@ -24,7 +33,6 @@ def walk(
     rounds: int,
     reset: np.uint64,
     evenness: float,
-    looks: int,
     state: Words,
     trail: Int32s,
     vias: Int32s,
@@ -32,10 +40,10 @@ def walk(
     """Let `walkers` start and write visited items to `trail`; returns the number of visits.
 
     The home of a walker is a user number of `starts`, drawn for each walker. A round is a reset to the home (with
-    probability `reset` / 2**32) or a look at `looks` items of the user, which are visits, a step to the first of these
+    probability `reset` / 2**32) or a look at `LOOKS` items of the user, which are visits, a step to the first of these
     items, and a step to a user of the item. The looks are at even distances in the user's edges: systematic sampling,
     in which each edge is as likely as in a single draw. `evenness` is 1 where all edges of a node are as likely, below
-    1 where newer edges are likelier (see `_place`). `trail` has room for walkers * rounds * looks. `vias`, as long or
+    1 where newer edges are likelier (see `_place`). `trail` has room for walkers * rounds * LOOKS. `vias`, as long or
     empty, gets for each visit the item by which the walker last left its home. `state` is the generator's single word.
 
     The walkers move in step, and each phase is a loop over all walkers without dependencies, so the processor waits
@@ -50,15 +58,14 @@ def walk(
         for walker in range(walkers):
             homes[walker] = starts[_place(draws[walker], np.uint64(len(starts)), evenness)]
     at, on_at = homes.copy(), np.empty(walkers, np.int32)
-    distance = np.uint64(2**32 // looks) << HALF
     visits = 0
     for _ in range(rounds):
         _draw(state, draws)
         on = _leave(homes, reset, draws, at, going, on_at)
-        for look in range(looks):
+        for look in range(LOOKS):
             seen = trail[visits + look * on :]
             for k in range(on):
-                edge[k] = _pick(users, on_at[k], draws[k] + np.uint64(look) * distance, evenness)
+                edge[k] = _pick(users, on_at[k], draws[k] + np.uint64(look) * DISTANCE, evenness)
             for k in range(on):
                 seen[k] = user_edges[edge[k]]
         for k in range(on):
@@ -66,8 +73,8 @@ def walk(
         for k in range(on):
             at[np.uint64(going[k])] = item_edges[edge[k]]
         if len(vias):
-            _note(homes, going[:on], on_at, looks, via, trail[visits:], vias[visits:])
-        visits += looks * on
+            _note(homes, going[:on], on_at, via, trail[visits:], vias[visits:])
+        visits += LOOKS * on
     return visits
 
 
@@ -83,12 +90,12 @@ def _leave(homes: Int32s, reset: np.uint64, draws: Words, at: Int32s, going: Int
 
 
 @kernel
-def _note(homes: Int32s, going: Int32s, on_at: Int32s, looks: int, via: Int32s, trail: Int32s, vias: Int32s) -> None:
+def _note(homes: Int32s, going: Int32s, on_at: Int32s, via: Int32s, trail: Int32s, vias: Int32s) -> None:
     """For each visit of the round, the item through which its walker last left its home."""
     for k in range(len(going)):
         if on_at[k] == homes[going[k]]:
             via[going[k]] = trail[k]
-        for visit in range(k, looks * len(going), len(going)):
+        for visit in range(k, LOOKS * len(going), len(going)):
             vias[visit] = via[going[k]]
 
 

@@ -3,10 +3,10 @@
 import math
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from confluent_kafka import (
     IsolationLevel,
@@ -26,12 +26,11 @@ from confluent_kafka.admin import (
 )
 
 from streamstate.errors import Misconfigured
+from streamstate.kafka.elections import answered, elected, of_group
 from streamstate.kafka.security import OPEN, Properties, Security
 from streamstate.state.store import Origin
 
-T = TypeVar("T")
 TIMEOUT_S = 10.0
-_PAUSE_S = 0.2
 
 
 class AdminConnection:
@@ -231,13 +230,13 @@ class Topics:
     def members(self, group: str) -> dict[str, Member]:
         """The instances in the consumer group `group`; none where no stream runs."""
         describe = self._connection.admin().describe_consumer_groups
-        group_of = _coordinated(lambda: describe([group], request_timeout=TIMEOUT_S)[group])
+        group_of = of_group(lambda: describe([group], request_timeout=TIMEOUT_S)[group], TIMEOUT_S)
         return {m.group_instance_id: _member(m) for m in group_of.members} if group_of else {}
 
     def delete_group(self, group: str) -> None:
         """Delete a consumer group without members, if it exists."""
         delete = self._connection.admin().delete_consumer_groups
-        _coordinated(lambda: delete([group], request_timeout=TIMEOUT_S)[group])
+        of_group(lambda: delete([group], request_timeout=TIMEOUT_S)[group], TIMEOUT_S)
 
     def _listed(
         self,
@@ -245,25 +244,21 @@ class Topics:
         of: OffsetSpec,
         isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
     ) -> dict[tuple[str, int], ListOffsetsResultInfo]:
+        places = [*places]
         specs = {TopicPartition(*place): of for place in places}
         if not specs:
             return {}
-        answers = self._connection.admin().list_offsets(specs, isolation_level=isolation, request_timeout=TIMEOUT_S)
-        return {(at.topic, at.partition): answer.result() for at, answer in answers.items()}
+        list_offsets = self._connection.admin().list_offsets
 
+        def listed() -> dict[tuple[str, int], ListOffsetsResultInfo]:
+            answers = list_offsets(specs, isolation_level=isolation, request_timeout=TIMEOUT_S)
+            return answered({(at.topic, at.partition): answer.result() for at, answer in answers.items()})
 
-def _coordinated(ask: Callable[[], Future[T]]) -> T | None:
-    """The answer of a group's coordinator, which a new broker names late; None for a group that does not exist."""
-    end = time.monotonic() + TIMEOUT_S
-    while True:
-        try:
-            return ask().result()
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
-                return None
-            if "COORDINATOR" not in error.args[0].name() or time.monotonic() > end:
-                raise
-        time.sleep(_PAUSE_S)
+        def renew() -> None:
+            with suppress(KafkaException, Misconfigured):
+                self.describe({topic for topic, _ in places})
+
+        return elected(listed, TIMEOUT_S, renew)
 
 
 def _member(of: MemberDescription) -> Member:

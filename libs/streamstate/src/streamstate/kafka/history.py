@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from streamstate.archive.segments import Segment, covered, gaps
 from streamstate.errors import Misconfigured, StreamStateError
+from streamstate.history.archive.segments import Segment, covered, gaps
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.reading import consumer, read_to_end
 from streamstate.state.store import TopicPartition as Place
@@ -16,7 +16,7 @@ from streamstate.state.store import TopicPartition as Place
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from streamstate.archive.files import Archive
+    from streamstate.history.archive.files import Archive
 
 TIMEOUT_S = 30.0
 _PIECE = 2_000

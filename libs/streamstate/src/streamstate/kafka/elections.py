@@ -1,0 +1,57 @@
+"""Questions that Kafka answers after the election of a leader or of a coordinator."""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TypeVar
+
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
+from confluent_kafka.admin import ListOffsetsResultInfo
+
+T = TypeVar("T")
+_PAUSE_S = 0.2
+_ELECTING = {
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError._NOENT,  # the client's name for a partition without a known leader
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+}
+
+
+def elected(ask: Callable[[], T], timeout_s: float, renew: Callable[[], None] | None = None) -> T:
+    """The answer of `ask`, repeated for `timeout_s` seconds while Kafka elects the process to ask.
+
+    renew: reads the leaders again before a repetition; a client keeps former leaders for up to 15 minutes.
+    """
+    end = time.monotonic() + timeout_s
+    while True:
+        try:
+            return ask()
+        except KafkaException as error:
+            if error.args[0].code() not in _ELECTING or time.monotonic() > end:
+                raise
+        time.sleep(_PAUSE_S)
+        if renew:
+            renew()
+
+
+def of_group(ask: Callable[[], Future[T]], timeout_s: float) -> T | None:
+    """The answer of `ask` about a consumer group, repeated as by `elected`; None for a group that does not exist."""
+    try:
+        return elected(lambda: ask().result(), timeout_s)
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+            return None
+        raise
+
+
+def answered(listed: dict[tuple[str, int], ListOffsetsResultInfo]) -> dict[tuple[str, int], ListOffsetsResultInfo]:
+    """The same; raises `KafkaException` for partitions whose leaders do not answer, which beside others is no error."""
+    silent = [f"{topic}:{p}" for (topic, p), found in listed.items() if found.offset == OFFSET_INVALID]
+    if silent:
+        reason = f"the leaders of {', '.join(silent)} do not answer; start their brokers"
+        raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE, reason))
+    return listed

@@ -15,9 +15,9 @@ import urllib3
 from confluent_kafka import Message
 from urllib3.exceptions import HTTPError
 
-from devkit.child_process import LOCALHOST, free_port
-from devkit.local_cluster import LocalCluster
+from devkit.cluster.local_cluster import LocalCluster, answers
 from devkit.repeating import repeating
+from devkit.servers.child_process import LOCALHOST, free_port
 from streamstate.kafka.dlq.topic import cause_of
 from streamstate.keys import Marker
 from streamstate.releases import file
@@ -162,6 +162,7 @@ def restart(serving: Serving, releases: Releases, part: str) -> None:
     if part == "gateway":
         serving.gateway.kill()
         serving.gateway.start()
+        serving.gateway.wait_until(lambda: answers(f"{serving.url}/readyz"), 60)
     elif part == "redis":
         releases.cluster.redis.kill()
         releases.cluster.redis.start()
@@ -170,6 +171,11 @@ def restart(serving: Serving, releases: Releases, part: str) -> None:
         serving.streams[0].kill()
         for stream in serving.streams:
             stream.start()
+
+
+def folding(command: Command) -> bool:
+    """A stream without its Redis or its process says so until it folds again."""
+    return not any(release["faults"] for release in command.run("releases", "emitting"))
 
 
 def test_a_switch_ends_whatever_is_killed_within(releases: Releases, tmp_path: Path) -> None:
@@ -187,6 +193,7 @@ def test_a_switch_ends_whatever_is_killed_within(releases: Releases, tmp_path: P
         stack.enter_context(repeating(lambda: serving.read(feed)))
         command.run("wait", "emitting", "--timeout", "60")
         until(partial(serving.has_answered, 1), 30, "an answer")
+        assert command.run("diff", "emitting")["equal"] == len(KEYS)
         serving.failed.clear()
         for order in ("promote", "back"):
             command.run(order, "emitting")
@@ -195,6 +202,7 @@ def test_a_switch_ends_whatever_is_killed_within(releases: Releases, tmp_path: P
         for part, order, live in switches:
             command.killed(1, "after", order, "emitting")
             restart(serving, releases, part)
+            until(lambda: folding(command), 60, f"both releases to fold after a kill of {part}")
             command.run("wait", "emitting", live, "--timeout", "60")
             assert command.run("promote", "emitting", live)["live"] == live
             until(partial(serving.has_answered, serving.answered + 5), 30, f"answers after a kill of {part}")

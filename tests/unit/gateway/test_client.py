@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import aclosing, closing
 from pathlib import Path
 from typing import Any, Protocol
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import msgspec
 import pytest
 
-from streamstate_client import Client, ListenerProfile, Refused, Unavailable, Unreachable
+from streamstate_client import Client, ListenerProfile, Refused, Reply, Unavailable, Unreachable
 from streamstate_client.asynchronous import AsyncClient
 from tests.serving import Served
 from tests.unit.gateway.deployment import FAN, STRANGER, USER, Services
@@ -22,6 +22,7 @@ class Calls(Protocol):
     """What both clients can do."""
 
     def get(self, path: str) -> Any: ...
+    def reply(self, path: str, headers: Mapping[str, str] | None = None) -> Reply: ...
     def user(self, user: int, parts: tuple[str, ...] = (), *, explain: bool = False) -> ListenerProfile: ...
     def watch(self, user: int, parts: tuple[str, ...] = ()) -> Generator[ListenerProfile | None, None, None]: ...
 
@@ -34,6 +35,10 @@ class Blocking:
 
     def get(self, path: str) -> Any:
         return self._run(lambda client: client.get(path))
+
+    def reply(self, path: str, headers: Mapping[str, str] | None = None) -> Reply:
+        reply: Reply = self._run(lambda client: client.reply(path, headers))
+        return reply
 
     def user(self, user: int, parts: tuple[str, ...] = (), *, explain: bool = False) -> ListenerProfile:
         profile: ListenerProfile = self._run(lambda client: client.user(user, parts, explain=explain))
@@ -73,6 +78,15 @@ def test_a_profile_has_all_that_the_gateway_answers_by_default(client: Calls) ->
     assert set(answer) - {"fallbacks"} == set(profile.__struct_encode_fields__)
     assert (profile.user_id, profile.event_count) == (USER, answer["eventCount"])
     assert msgspec.to_builtins(profile)["topTenArtists"] == answer["topTenArtists"]
+
+
+def test_the_position_of_a_reply_may_be_demanded_later(client: Calls) -> None:
+    path = f"/v1/users/{USER}/metrics"
+    reply = client.reply(path)
+    place, _, offset = reply.position.rpartition("=")
+    assert client.reply(path, {"X-Min-Position": reply.position}) == reply
+    with pytest.raises(Unavailable, match="before the demanded position"):
+        client.reply(path, {"X-Min-Position": f"{place}={int(offset) + 1}", "X-Deadline-Ms": "300"})
 
 
 def test_parts_and_reasons_are_chosen(client: Calls) -> None:

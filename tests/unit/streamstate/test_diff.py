@@ -1,18 +1,58 @@
 """`streamstate diff`: the answers of two releases."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from streamstate.cli.main import app
 from streamstate.cli.releases import diff as diffing
 from streamstate.cli.services import deployment
 from streamstate.releases.record import first, staged
+from streamstate_client import Refused, Reply
 
 LIVE: dict[str, Any] = {"key": 1, "plays": {"7d": 3, "ever": 9}, "devices": {"phone": 2}, "artists": [1, 2], "long": 7}
 STAGED: dict[str, Any] = {**LIVE, "plays": {"7d": 4, "ever": 9}, "devices": {"phone": 1, "tv": 1}}
+
+
+def known(value: dict[str, Any] | None, position: int | str = "") -> Reply:
+    if value is None:
+        raise Refused(404, "unknown")
+    return Reply(value, str(position))
+
+
+class Release:
+    """A release that has folded some of a key's plays, and folds more before each answer."""
+
+    def __init__(self, data: st.DataObject, plays: Sequence[int], counted: int) -> None:
+        self._data, self._plays, self._counted = data, plays, counted
+        self._position = data.draw(st.integers(0, len(plays)))
+
+    @property
+    def complete(self) -> bool:
+        return self._position == len(self._plays)
+
+    def answer(self, after: str) -> Reply:
+        """The answer at the demanded position or later."""
+        least = max(self._position, int(after or 0))
+        self._position = self._data.draw(st.integers(least, len(self._plays)))
+        plays = self._plays[: self._position]
+        return known({"plays": sum(plays) * self._counted, "busy": sum(plays)} if plays else None, self._position)
+
+
+@given(data=st.data(), plays=st.lists(st.integers(0, 1)), counted=st.integers(1, 2))
+def test_releases_differ_by_no_more_than_their_folds(data: st.DataObject, plays: list[int], counted: int) -> None:
+    releases = {"live": Release(data, plays, 1), "staged": Release(data, plays, counted)}
+    still = all(release.complete for release in releases.values())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(diffing, "ask", lambda _path, name, after="": releases[name].answer(after))
+        difference = diffing._difference("/", "live", "staged")
+    assert difference is None or (counted == 2 and difference.members.keys() == {"plays"})
+    assert difference or not (still and counted == 2 and any(plays))
 
 
 def test_a_diff_counts_the_keys_of_each_member_that_differs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,8 +69,9 @@ def test_a_diff_counts_the_keys_of_each_member_that_differs(monkeypatch: pytest.
     monkeypatch.setattr(diffing, "look", lambda *_: None)
     monkeypatch.setattr(diffing, "refused_more", lambda *_: [])
     monkeypatch.setattr(diffing, "_views", lambda app: app.views[:1])
-    monkeypatch.setattr(diffing, "_answer", lambda path, name: answers[path.split("/")[3]][name == "habits-2"])
-    monkeypatch.setattr(diffing, "AGAIN_S", 0)
+    monkeypatch.setattr(
+        diffing, "ask", lambda path, name, _after: known(answers[path.split("/")[3]][name == "habits-2"])
+    )
     keys = [word for key in answers for word in ("--key", key)]
     result = CliRunner().invoke(app, ["diff", "profile", *keys])
     assert (result.exit_code, result.stderr) == (1, "")

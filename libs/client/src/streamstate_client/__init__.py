@@ -13,6 +13,7 @@
 from streamstate_client.answers import Deletion, ListenerProfile, Played, Recommended, Why
 from streamstate_client.client import Client
 from streamstate_client.errors import GatewayError, Refused, Unavailable, Unreachable
+from streamstate_client.protocol import Reply
 
 __all__ = [
     "Client",
@@ -22,6 +23,7 @@ __all__ = [
     "Played",
     "Recommended",
     "Refused",
+    "Reply",
     "Unavailable",
     "Unreachable",
     "Why",

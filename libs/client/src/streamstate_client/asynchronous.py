@@ -1,8 +1,8 @@
 """The client for an event loop."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import aclosing, asynccontextmanager
 from types import TracebackType
 from typing import Any, Self
 
@@ -12,7 +12,7 @@ import msgspec
 from streamstate_client import protocol
 from streamstate_client.answers import Deletion, ListenerProfile
 from streamstate_client.errors import Unavailable
-from streamstate_client.protocol import Event, Parser, about, decoded, unreachable, user_path
+from streamstate_client.protocol import Event, Parser, Reply, about, decoded, unreachable, user_path
 
 
 class AsyncClient:
@@ -38,9 +38,15 @@ class AsyncClient:
         assert self._session, "use it in `async with`"
         return self._session
 
-    async def get(self, path: str) -> Any:
+    async def get(self, path: str, headers: Mapping[str, str] | None = None) -> Any:
         """As `Client.get`."""
-        return await self._get(path, Any)
+        return (await self.reply(path, headers)).value
+
+    async def reply(self, path: str, headers: Mapping[str, str] | None = None) -> Reply:
+        """As `Client.reply`."""
+        async with self._request(path, headers=headers) as answer:
+            value = decoded(self.url, answer.status, await answer.read(), Any)
+            return Reply(value, answer.headers.get(protocol.POSITION, ""))
 
     async def user(self, user: int, parts: Iterable[str] = (), *, explain: bool = False) -> ListenerProfile:
         """As `Client.user`."""
@@ -75,9 +81,16 @@ class AsyncClient:
             await asyncio.sleep(protocol.RETRY_S)
 
     async def _get(self, path: str, kind: Any, method: str = "GET") -> Any:
+        async with self._request(path, method) as answer:
+            return decoded(self.url, answer.status, await answer.read(), kind)
+
+    @asynccontextmanager
+    async def _request(
+        self, path: str, method: str = "GET", headers: Mapping[str, str] | None = None
+    ) -> AsyncGenerator[aiohttp.ClientResponse, None]:
         try:
-            async with self._open.request(method, f"{self.url}{path}") as answer:
-                return decoded(self.url, answer.status, await answer.read(), kind)
+            async with self._open.request(method, f"{self.url}{path}", headers=headers) as answer:
+                yield answer
         except (aiohttp.ClientError, TimeoutError) as error:
             raise unreachable(self.url) from error
 

@@ -12,7 +12,7 @@ from urllib3.exceptions import HTTPError
 from streamstate_client import protocol
 from streamstate_client.answers import Deletion, ListenerProfile
 from streamstate_client.errors import Unavailable
-from streamstate_client.protocol import Event, Parser, about, decoded, unreachable, user_path
+from streamstate_client.protocol import Event, Parser, Reply, about, decoded, unreachable, user_path
 
 
 def _ignore(_error: Unavailable) -> None:
@@ -28,7 +28,13 @@ class Client:
 
     def get(self, path: str, headers: Mapping[str, str] | None = None) -> Any:
         """The JSON at `path`, query included. Raises `Refused` with the detail of a problem, or `Unavailable`."""
-        return self._get(path, Any, headers=headers)
+        return self.reply(path, headers).value
+
+    def reply(self, path: str, headers: Mapping[str, str] | None = None) -> Reply:
+        """As `get`, with the position of the answer's state."""
+        answer = self._request(path, headers=headers)
+        value = decoded(self.url, answer.status, answer.data, Any)
+        return Reply(value, answer.headers.get(protocol.POSITION, ""))
 
     def user(self, user: int, parts: Iterable[str] = (), *, explain: bool = False) -> ListenerProfile:
         """The profile of a user, or only these `parts`. Raises `Refused` (404 for an unknown user), `Unavailable`.
@@ -76,14 +82,19 @@ class Client:
                 lost(error)
             time.sleep(protocol.RETRY_S)
 
-    def _get(self, path: str, kind: Any, method: str = "GET", headers: Mapping[str, str] | None = None) -> Any:
+    def _get(self, path: str, kind: Any, method: str = "GET") -> Any:
+        answer = self._request(path, method)
+        return decoded(self.url, answer.status, answer.data, kind)
+
+    def _request(
+        self, path: str, method: str = "GET", headers: Mapping[str, str] | None = None
+    ) -> urllib3.BaseHTTPResponse:
         timeout = urllib3.Timeout(connect=protocol.CONNECT_S, read=protocol.ANSWER_S)
         own = {**self._http.headers, **(headers or {})}
         try:
-            answer = self._http.request(method, f"{self.url}{path}", headers=own, timeout=timeout)
+            return self._http.request(method, f"{self.url}{path}", headers=own, timeout=timeout)
         except HTTPError as error:
             raise unreachable(self.url) from error
-        return decoded(self.url, answer.status, answer.data, kind)
 
     def _events(self, path: str, last: str) -> Iterator[Event]:
         """The events of a connection after the event with the id `last`. Raises `Refused` and `Unavailable`."""

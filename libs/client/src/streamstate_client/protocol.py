@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -22,6 +22,14 @@ RETRY_S = 1.0
 """The pause before a new connection after the end of a stream."""
 
 LAST_EVENT_ID = "Last-Event-ID"
+POSITION = "Position"
+
+
+class Reply(NamedTuple):
+    """The JSON of an answer, and its header `Position`, empty without a state: `X-Min-Position` of later requests."""
+
+    value: Any
+    position: str
 
 
 class Event(NamedTuple):

@@ -19,7 +19,8 @@ from streamstate.processing.decode import reasons
 from streamstate.releases.contract import broken
 from streamstate.releases.record import Releases
 from streamstate.state.store import Snapshot, TopicPartition
-from streamstate_client import Unavailable
+from streamstate.web.http.deadline import MIN_POSITION
+from streamstate_client import Reply, Unavailable
 
 RELEASE = "X-Release"
 """The header of a request for the answer of a release that is not live."""
@@ -170,12 +171,16 @@ def refused_more(side: Side, live: Side) -> list[str]:
     return [names.format(count, reason) for reason, count in (side.refused - live.refused).items()]
 
 
-def ask(path: str, release: str = "") -> Any:
-    """The gateway's answer, of `release` if given. Repeated for a while without an answer: a gateway may restart."""
+def ask(path: str, release: str = "", after: str = "") -> Reply:
+    """The gateway's answer, of `release` if given, of a state at the position `after` at least.
+
+    Repeated for a while without an answer: a gateway may restart, or a state be behind.
+    """
+    headers = {name: value for name, value in ((RELEASE, release), (MIN_POSITION, after)) if value}
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
-            return gateway().get(path, headers={RELEASE: release} if release else None)
+            return gateway().reply(path, headers)
         except Unavailable:
             if time.monotonic() > deadline:
                 raise
@@ -212,5 +217,5 @@ def _answers(document: Any) -> dict[str, Any]:
 
 def seen_by_gateway(name: str) -> dict[str, Any] | None:
     """The release in the gateway's state of the system, None where the gateway does not know it."""
-    services: list[dict[str, Any]] = ask(SYSTEM)["services"]
+    services: list[dict[str, Any]] = ask(SYSTEM).value["services"]
     return next((of for of in services if of["release"] == name), None)

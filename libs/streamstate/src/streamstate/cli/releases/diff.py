@@ -1,6 +1,5 @@
 """`streamstate diff`: the answers of two releases for a sample of keys."""
 
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
@@ -21,13 +20,13 @@ from streamstate.processing.decode import raw_record, topics_with_header_ids
 from streamstate.profile.measure import is_window
 from streamstate.releases.record import next_release, require
 from streamstate.view import View
-from streamstate_client import Refused
+from streamstate_client import Refused, Reply
 
 SHOWN = 10
 """The most differences printed for people."""
 
-AGAIN_S = 1.0
-"""Seconds after which different answers are asked for again: one of the releases may be a record ahead."""
+ATTEMPTS = 3
+"""Comparisons of an answer of which members change meanwhile."""
 
 Sample = Annotated[int, typer.Option(min=1, max=10_000, help="Number of keys.")]
 Keys = Annotated[list[str] | None, typer.Option("--key", help="Default: keys of the newest records.")]
@@ -83,10 +82,7 @@ def diff(
     require(record, name)
     form = breaking(name)
     paths = {path: view.name for view in _views(of.app) for path in _paths(of, view, key, sample)}
-    found = [(path, difference) for path in paths if (difference := _difference(path, record.live, name))]
-    if found:
-        time.sleep(AGAIN_S)
-    differences = [again for path, _ in found if (again := _difference(path, record.live, name))]
+    differences = [found for path in paths if (found := _difference(path, record.live, name))]
     refused = refused_more(look(of, name), look(of, record.live))
     equal, summary = len(paths) - len(differences), _summed(paths, differences)
     answer = Diff(of.app.release_of, record.live, name, len(paths), equal, form, refused, summary, differences)
@@ -127,26 +123,40 @@ def _sampled(of: Deployment, view: View[Any], most: int) -> list[str]:
 
 
 def _difference(path: str, live: str, release: str) -> AnswerDifference | None:
-    one, other = _answer(path, live), _answer(path, release)
-    if one is None or other is None:
-        missing = [name for name, answer in ((live, one), (release, other)) if answer is None]
-        return AnswerDifference(path, {}, missing) if len(missing) == 1 else None
-    members = {name: (one.get(name), other.get(name)) for name in {**one, **other} if one.get(name) != other.get(name)}
-    # A member such as the time of the answer differs between two answers of one release, too.
-    again = _answer(path, live) or one if members else one
-    members = {name: pair for name, pair in members.items() if again.get(name) == pair[0]}
-    return AnswerDifference(path, members, []) if members else None
+    """The members of the release's answer that differ from equal answers of the live release, before and after it.
+
+    Each answer demands the position of the previous answer, so the release has folded what the live release had.
+    A member that changes each time, such as the time of an answer, is left out.
+    """
+    before, found = _answer(path, live), dict[str, tuple[Any, Any]]()
+    for _ in range(ATTEMPTS):
+        other = _answer(path, release, before.position)
+        if other.value == before.value:
+            break
+        after = _answer(path, live, other.position)
+        if before.value and other.value and after.value:
+            differing = _differing(before.value, other.value)
+            found |= {name: pair for name, pair in differing.items() if after.value.get(name) == pair[0]}
+            if differing.keys() <= found.keys():
+                break
+        elif bool(before.value) == bool(after.value):
+            return AnswerDifference(path, {}, [release if before.value else live])
+        before = after
+    return AnswerDifference(path, found, []) if found else None
 
 
-def _answer(path: str, release: str) -> Mapping[str, Any] | None:
-    """The answer of a release, None for an unknown key."""
+def _answer(path: str, release: str, after: str = "") -> Reply:
+    """The answer of a release at the position `after` at least, an empty answer for an unknown key."""
     try:
-        answer: Mapping[str, Any] = ask(path, release)
+        return ask(path, release, after)
     except Refused as error:
         if error.status == 404:
-            return None
+            return Reply({}, "")
         raise
-    return answer
+
+
+def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    return {name: (one.get(name), other.get(name)) for name in {**one, **other} if one.get(name) != other.get(name)}
 
 
 def _summed(paths: Mapping[str, str], differences: Sequence[AnswerDifference]) -> list[MemberCount]:

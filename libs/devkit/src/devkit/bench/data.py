@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from devkit import records
 from devkit.bench.report import RATE
 from devkit.demo import say
+from devkit.events import records
 from devkit.repeating import repeating
 from services.events import KINDS, LISTENING_EVENTS
 from streamstate.kafka.producer import Outgoing, producer, send_all

@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from devkit.child_process import Child
+from devkit.cluster.local_cluster import LocalCluster, answers
+from devkit.cluster.plan import Plan
 from devkit.demo import CACHE, say
-from devkit.local_cluster import LocalCluster, answers
-from devkit.plan import Plan
+from devkit.servers.child_process import Child
 from services.metrics.model import APP
 
 WARM_S = 60
@@ -46,3 +46,13 @@ def streaming(cluster: LocalCluster, *services: str) -> Iterator[Child]:
         streams.wait_until(lambda: answers(f"http://{cluster.status}/readyz"), CAUGHT_UP_S)
         yield streams
         streams.wait_until(lambda: cluster.caught_up(*services), CAUGHT_UP_S)
+
+
+def restart(cluster: LocalCluster, name: str, **settings: str) -> None:
+    """Start the first API of the service `name` again, with further `settings`, until it is ready."""
+    place = next(place for place, api in enumerate(cluster.apis) if api.name == f"{name}-0")
+    cluster.apis[place].stop()
+    address = cluster.addresses[name][0]
+    cluster.apis[place] = api = cluster.instance(name, 0, address, **settings)
+    api.start()
+    api.wait_until(lambda: answers(f"http://{address}/readyz"), CAUGHT_UP_S)

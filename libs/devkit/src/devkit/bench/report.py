@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from devkit.tables import table
+from devkit.docs.tables import table
 
 RATE = 5_000
 """Events a second under load."""

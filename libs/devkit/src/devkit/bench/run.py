@@ -2,18 +2,19 @@
 
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from devkit import DevkitError
-from devkit.bench import freshness, ingest, overload, profile, recommendations
 from devkit.bench.data import Data
-from devkit.bench.lab import WARM_S, folded, servers, streaming
-from devkit.bench.reads import STREAMS, Reads, of_cluster
+from devkit.bench.lab import WARM_S, folded, restart, servers, streaming
+from devkit.bench.measures import freshness, ingest, overload, profile, recommendations
+from devkit.bench.measures.reads import STREAMS, WALKED, Reads, of_cluster
 from devkit.bench.report import RATE, BenchReport
 from devkit.bench.settings import BenchSettings
 from devkit.bench.watchers import measure as watchers
+from devkit.cluster.local_cluster import LocalCluster
 from devkit.demo import say
-from devkit.local_cluster import LocalCluster
 from services.metrics.model import APP
 from streamstate.profile import SERVICE as PROFILE
 from streamstate.verify.check import Check
@@ -65,7 +66,8 @@ class BenchRun:
             owner, *_ = found
             reads: Reads | None = None
             if runs("reads"):
-                reads = Reads(found, recommendations.loaded(cluster, self._users, report), report)
+                walks_ms = recommendations.loaded(cluster, self._users, report)
+                reads = Reads(found, report)
                 reads.idle()
             if runs("reads", "freshness"):
                 with self._data.steady(kafka):
@@ -76,6 +78,10 @@ class BenchRun:
                         freshness.measure(kafka, owner.address, trees).tell(report)
                     if reads:
                         reads.loaded()
+            if reads:
+                restart(cluster, recommendations.SERVICE, STABLE_S="0")  # walks for each answer
+                *_, combined = of_cluster(cluster, streams, self._home, self._users)
+                reads.walked(replace(combined, name=WALKED), walks_ms)
             if runs("overload"):
                 overload.measure(owner).tell(report)
 

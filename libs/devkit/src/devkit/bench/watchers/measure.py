@@ -12,11 +12,11 @@ import numpy as np
 from devkit.bench import cpu, wrk
 from devkit.bench.data import SEED, USERS, Data
 from devkit.bench.lab import WARM_S, folded, servers
-from devkit.bench.reads import FEW, PROFILE, STREAMS, write_paths
+from devkit.bench.measures.reads import FEW, PROFILE, STREAMS, write_paths
 from devkit.bench.report import BenchReport, Target
 from devkit.bench.watchers.listeners import Heard, listening
+from devkit.cluster.local_cluster import LocalCluster
 from devkit.demo import say
-from devkit.local_cluster import LocalCluster
 from services.events import LISTENING_EVENTS
 from services.metrics.model import APP
 from streamstate import bootstrap

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from devkit.bench import cpu, wrk
-from devkit.bench.reads import FEW, Read
+from devkit.bench.measures.reads import FEW, Read
 from devkit.bench.report import BenchReport, Target
 from devkit.bench.wrk import Clients, LoadResult
 from devkit.demo import say

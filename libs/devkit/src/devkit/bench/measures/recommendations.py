@@ -9,16 +9,17 @@ import numpy as np
 
 from devkit.bench.data import Int64s
 from devkit.bench.report import BenchReport
+from devkit.cluster.local_cluster import LocalCluster
 from devkit.demo import say
-from devkit.local_cluster import LocalCluster
 from services.events import KINDS
-from services.recommendations.graph import Graph
-from services.recommendations.live import Live, warm_up
-from services.recommendations.salsa import WALKS, recommend
+from services.recommendations.graph.bipartite import Graph
+from services.recommendations.graph.live import Live, warm_up
 from services.recommendations.settings import WindowSettings
+from services.recommendations.walks.salsa import WALKS, recommend
 from streamstate import bootstrap
 from streamstate.settings import load
 
+SERVICE = "recommendations"
 SECTION = "Recommender, inside its process"
 BATCH, ASKED = 50_000, 1_000
 
@@ -55,7 +56,7 @@ def loaded(cluster: LocalCluster, users: Sequence[int], report: BenchReport) -> 
     """
     say("the walks of a combined answer")
     warm_up()
-    live = Live(bootstrap.store(cluster.redis.url, 60, "recommendations"), load(WindowSettings).window)
+    live = Live(bootstrap.store(cluster.redis.url, 60, SERVICE), load(WindowSettings).window)
     started, before = time.perf_counter(), time.thread_time()
     while live.step():
         pass

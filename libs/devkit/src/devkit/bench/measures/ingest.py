@@ -6,8 +6,8 @@ import redis
 
 from devkit.bench import cpu
 from devkit.bench.report import BenchReport
+from devkit.cluster.local_cluster import LocalCluster
 from devkit.demo import say
-from devkit.local_cluster import LocalCluster
 from services.events import KINDS, LISTENING_EVENTS
 from services.metrics.model import APP
 from streamstate import bootstrap

@@ -14,9 +14,9 @@ import msgspec
 from msgspec import structs
 
 from devkit.bench.report import BenchReport, Target
-from devkit.child_process import free_port
 from devkit.demo import say
-from devkit.redis_server import Redis
+from devkit.servers.child_process import free_port
+from devkit.servers.redis import Redis
 from services.events import KINDS, LISTENING_EVENTS, PLAYS, ListeningEvent
 from services.metrics.model import Metrics
 from streamstate import bootstrap
@@ -27,6 +27,7 @@ from streamstate.processing.decode import RawRecord
 from streamstate.profile import EVER, profile_app, profile_fold, profile_view
 from streamstate.profile.answer import Moment, ProfileView
 from streamstate.profile.declaration import Declaration
+from streamstate.profile.file import parse
 from streamstate.profile.fold import ProfileFold
 from streamstate.state.operations import DAY_MS, IncrementScores, Merge
 from streamstate.state.redis_connections import connect
@@ -38,6 +39,20 @@ EVENTS, USERS, TOGETHER, ROUNDS = 200_000, 10_000, 2_000, 3
 QUIET, BUSY = USERS + 1, USERS + 2
 """A user with 21 plays in 30 days, and a user with 1,000 plays a day."""
 READS = {QUIET: 1_000, BUSY: 200}
+PLAIN = """
+name: plain
+topic: listening-events
+key: long
+path: /v1/users/<key>/plain
+fields: {artistId: int, userId: int}
+measures: {plays: {count: all, over: [1h, 7d, ever]}, artists: {top: 10, of: artistId}}
+"""
+FEATURES = {
+    "a rule": (3, PLAIN + "rules: {binge: {when: {plays: {gt: 50}}, over: 1h}}"),
+    "an index": (1.6, PLAIN.replace("ever]", "ever], index: true")),
+    "the key from a member": (1.5, PLAIN.replace("key: long", "key: value.userId")),
+}
+"""With the limits of their CPU over that of the plain profile."""
 LINES = {"words": 35, "metrics": 60, "clicks": 80, "notifications": 90}  # at most
 
 
@@ -116,6 +131,10 @@ class Lab:
         cpu, memory = self.cpu(), self.memory()
         for first in range(0, len(records), TOGETHER):
             driver.feed(0, {LISTENING_EVENTS: records[first : first + TOGETHER]})
+            sent, driver.emitted = driver.emitted, []
+            if own := [emit for emit in sent if emit.topic in of.own]:
+                rows = [(number, emit.cause.timestamp, emit.key, emit.value) for number, emit in enumerate(own, first)]
+                driver.feed(0, {own[0].topic: rows})
         return driver, self.cpu() - cpu, self.memory() - memory
 
     def read(self, driver: Driver, user: int) -> float:
@@ -134,7 +153,8 @@ def measure(home: Path, report: BenchReport) -> None:
     home.mkdir(parents=True)
     with Redis(home, free_port()) as redis:
         lab, records = Lab(redis), events()
-        report.profile += [*of_events(lab, records), *of_reads(lab), of_plan(lab, records), *of_lines(), *of_newcomer()]
+        report.profile += [*of_events(lab, records), *of_features(lab, records), *of_reads(lab), of_plan(lab, records)]
+        report.profile += [*of_lines(), *of_newcomer()]
 
 
 def of_events(lab: Lab, records: Sequence[RawRecord]) -> list[Target]:
@@ -161,6 +181,19 @@ def of_events(lab: Lab, records: Sequence[RawRecord]) -> list[Target]:
         *targets,
         Target("memory of a ranked value, with keys", compact, 16, unit="bytes"),
         Target("memory of a play and kind in windows, with keys", history, 20, unit="bytes"),
+    ]
+
+
+def of_features(lab: Lab, records: Sequence[RawRecord]) -> list[Target]:
+    """CPU an event of a profile with a feature over that of the profile without, in paired rounds."""
+    say("folding profiles with a rule, an index and a key from the value")
+    apps = [profile_app(parse(text)) for text in (PLAIN, *(text for _, text in FEATURES.values()))]
+    _warm_up, *rounds = [[lab.fold(of, records)[1] for of in apps] for _ in range(1 + ROUNDS)]
+    return [
+        Target(
+            f"CPU an event with {what} over without", statistics.median(u[n] / u[0] for u in rounds), limit, unit="x"
+        )
+        for n, (what, (limit, _)) in enumerate(FEATURES.items(), start=1)
     ]
 
 

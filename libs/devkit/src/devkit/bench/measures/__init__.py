@@ -1,0 +1,1 @@
+"""The parts of a run, each with its figures and targets."""

@@ -44,7 +44,7 @@ test-service: $(INSTALLED) ## those of one service: SERVICE=metrics (20 seconds)
 	@$(BIN)/python -m pytest -q tests/unit/$(SERVICE) $(PYTEST)
 
 $(CLASSES): $(INSTALLED)
-	@$(BIN)/python -m devkit.class_archive $@
+	@$(BIN)/python -m devkit.servers.class_archive $@
 
 test-browser: $(BROWSER) redis chromium ## the page, in a real browser (3 minutes)
 	@$(BIN)/python -m pytest tests/browser $(PYTEST)
@@ -121,11 +121,11 @@ check: $(BROWSER) ## ruff and mypy strict; changes nothing
 	@$(BIN)/mypy
 
 docs: $(INSTALLED) ## make docs/reference.md, and the values of the charts, from the source
-	@$(BIN)/python -m devkit.reference
+	@$(BIN)/python -m devkit.docs.reference
 	@$(BIN)/python -m devkit.charts
 
 site: $(INSTALLED) .cache/mkdocs/installed ## make a site of all documents in .site/
-	@$(BIN)/python -m devkit.site .cache/pages
+	@$(BIN)/python -m devkit.docs.site .cache/pages
 	@NO_MKDOCS_2_WARNING=1 .cache/mkdocs/bin/mkdocs build --strict
 
 fix: $(INSTALLED) ## let ruff mend what it can

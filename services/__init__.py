@@ -1,4 +1,4 @@
-"""The deployable services, a folder each."""
+"""The deployable services: a folder of each, named like its chart."""
 
 from streamstate.bootstrap import service_modules
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from itertools import pairwise
 
-from streamstate.archive.files import Archive
-from streamstate.archive.rows import batch, row
-from streamstate.archive.segments import Segment
+from streamstate.history.archive.files import Archive
+from streamstate.history.archive.rows import batch, row
+from streamstate.history.archive.segments import Segment
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.history import TopicHistory
 

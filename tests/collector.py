@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
-from devkit.child_process import LOCALHOST
+from devkit.servers.child_process import LOCALHOST
 
 SERVICE = "service.name"
 

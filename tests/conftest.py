@@ -14,8 +14,8 @@ from hypothesis import settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-from devkit.child_process import free_port
-from devkit.redis_server import Redis
+from devkit.servers.child_process import free_port
+from devkit.servers.redis import Redis
 
 # Child processes inherit the environment. A test of access passes the setting to its own servers.
 os.environ["STREAMSTATE_ACCESS"] = "off"

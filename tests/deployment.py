@@ -8,9 +8,9 @@ import urllib3
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from typer.testing import CliRunner, Result
 
-from devkit import records
-from devkit.child_process import LOCALHOST, Child, free_port
-from devkit.local_cluster import LocalCluster, answers, variables
+from devkit.cluster.local_cluster import LocalCluster, answers, variables
+from devkit.events import records
+from devkit.servers.child_process import LOCALHOST, Child, free_port
 from devkit.topics import create as create_topics
 from devkit.topics import cut
 from services.events import LISTENING_EVENTS

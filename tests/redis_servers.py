@@ -12,7 +12,7 @@ from pathlib import Path
 
 import redis
 
-from devkit.child_process import LOCALHOST, Child, free_port
+from devkit.servers.child_process import LOCALHOST, Child, free_port
 from streamstate.state.redis_connections import NO_LOGIN, Login, connect
 from tests.waiting import until
 

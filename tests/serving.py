@@ -15,8 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler
 from werkzeug.test import Client
 
-from devkit.child_process import LOCALHOST, Child, free_port
-from devkit.local_cluster import LocalCluster, answers
+from devkit.cluster.local_cluster import LocalCluster, answers
+from devkit.servers.child_process import LOCALHOST, Child, free_port
 from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import Topics
 from streamstate.state.store import Origin

@@ -15,9 +15,9 @@ from unittest.mock import patch
 from xmlrpc.client import ServerProxy
 from xmlrpc.server import SimpleXMLRPCServer
 
-from devkit.child_process import LOCALHOST, Child, free_port
-from devkit.class_archive import ARCHIVE, shared_classes
-from devkit.local_cluster import LocalCluster, variables
+from devkit.cluster.local_cluster import LocalCluster, variables
+from devkit.servers.child_process import LOCALHOST, Child, free_port
+from devkit.servers.class_archive import ARCHIVE, shared_classes
 from streamstate import bootstrap
 from streamstate.deployment.scratch import scratch
 from streamstate.kafka import presence

@@ -9,9 +9,9 @@ from services.archive.schemas import SchemaKeeper
 from services.archive.settings import ArchiverSettings
 from services.archive.status import ArchiverStatus
 from streamstate import bootstrap
-from streamstate.archive.files import Archive
 from streamstate.deployment import metrics
 from streamstate.errors import Misconfigured
+from streamstate.history.archive.files import Archive
 from streamstate.kafka.consumer_group import Held, Membership
 
 TURN_S = 10.0

@@ -12,11 +12,11 @@ from confluent_kafka import KafkaException, Message
 
 from services.archive.settings import ArchiverSettings
 from services.archive.status import ArchiverStatus, Progress
-from streamstate.archive.files import Archive
-from streamstate.archive.planning import Unarchived, is_due
-from streamstate.archive.rows import Row, batch, row
-from streamstate.archive.segments import Segment, gaps
 from streamstate.errors import Misconfigured, StreamStateError
+from streamstate.history.archive.files import Archive
+from streamstate.history.archive.planning import Unarchived, is_due
+from streamstate.history.archive.rows import Row, batch, row
+from streamstate.history.archive.segments import Segment, gaps
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.history import TopicHistory
 from streamstate.kafka.reading import open_since

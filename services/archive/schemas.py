@@ -5,13 +5,13 @@ from collections.abc import Collection, Mapping
 import msgspec
 import structlog
 
-from streamstate.archive.files import Archive
-from streamstate.archive.rows import Row
 from streamstate.errors import BadRecord, UnknownSchema
 from streamstate.formats.applied import ALL
 from streamstate.formats.format import REGISTERED, Format
 from streamstate.formats.registered.framing import schema_id
 from streamstate.formats.registered.registry import Registry, SchemaId
+from streamstate.history.archive.files import Archive
+from streamstate.history.archive.rows import Row
 from streamstate.processing.decode import framed
 
 log = structlog.get_logger()

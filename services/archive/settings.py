@@ -2,9 +2,9 @@
 
 from pydantic import Field
 
-from streamstate.archive.segments import FILE_BYTES
 from streamstate.deployment.connections import KafkaSettings, RegistrySettings
 from streamstate.formats.format import Format
+from streamstate.history.archive.segments import FILE_BYTES
 
 
 class ArchiverSettings(KafkaSettings, RegistrySettings):

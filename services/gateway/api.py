@@ -11,23 +11,23 @@ import msgspec
 import structlog
 
 from services.gateway import documents, needs
-from services.gateway.access import Access
-from services.gateway.beside import ReleaseFile
-from services.gateway.crossings import CROSSING, EXAMPLE, Crossings, rule_path
-from services.gateway.directory import not_found, service_of
+from services.gateway.access.guard import Access
 from services.gateway.erasure import EXAMPLE_DELETION, EXAMPLE_EXPORT, EXPORTED, PATH, ErasureRoutes
 from services.gateway.names import NameCache
 from services.gateway.needs import NAME, ReadRoutes
-from services.gateway.owners import Owners
-from services.gateway.polled import PolledEvents
-from services.gateway.route import EXAMPLE_ROUTE, route, unknown_service
-from services.gateway.router import Router
+from services.gateway.routing.beside import ReleaseFile
+from services.gateway.routing.directory import not_found, service_of
+from services.gateway.routing.owners import Owners
+from services.gateway.routing.route import EXAMPLE_ROUTE, route, unknown_service
+from services.gateway.routing.router import Router
+from services.gateway.routing.upstream import Upstream, no_instance
 from services.gateway.search import Found, Search, search
 from services.gateway.settings import AccessSettings
+from services.gateway.streams.crossings import CROSSING, EXAMPLE, Crossings, rule_path
+from services.gateway.streams.polled import PolledEvents
+from services.gateway.streams.watch import Watch
 from services.gateway.system import ANSWER_S, EXAMPLE_STATE, SYSTEM, System, SystemState
-from services.gateway.upstream import Upstream, no_instance
 from services.gateway.users import Users
-from services.gateway.watch import Watch
 from streamstate import bootstrap
 from streamstate.keys import LONG, TEXT
 from streamstate.profile.rules.crossings import RULES, Crossing
@@ -63,7 +63,7 @@ def create() -> Asgi:
     if not settings.services:
         return build(settings, {service: given.split(",") for service, given in settings.instances.items()}, access)
     # Kubernetes' client takes a second to import, and 30 MB.
-    from services.gateway.endpoints import watched  # noqa: PLC0415
+    from services.gateway.routing.endpoints import watched  # noqa: PLC0415
 
     return build(settings, watched(settings.services, settings.namespace), access)
 
@@ -117,9 +117,9 @@ def _add_routes(routes: Routes, owners: Owners, users: Users) -> None:
 
     async def document(request: Request) -> Response:
         """The document of all services, read at each request."""
-        at = owners.at(request.headers)
-        theirs = await asyncio.gather(*(owners.document(at, service, SPEC) for service in at.services))
-        body = documents.merged(routes, routes.document(), theirs, [view for _, view in at.views])
+        directory = owners.directory(request.headers)
+        theirs = await asyncio.gather(*(owners.document(directory, service, SPEC) for service in directory.services))
+        body = documents.merged(routes, routes.document(), theirs, [view for _, view in directory.views])
         return Response(200, body, {"Content-Type": JSON})
 
     summary = "All that is known of a user, with names"

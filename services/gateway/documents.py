@@ -1,19 +1,22 @@
 """The gateway's OpenAPI document: the paths of the gateway and of every service, with joined answers and names."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from services.gateway.names import add, name_of, named
 from streamstate.keys import CODECS, LONG
+from streamstate.profile.rules.crossings import RULES
 from streamstate.view import ADMIN, NamedIds
 from streamstate.web.http import events
+from streamstate.web.http.events import ServerSentEvent
 from streamstate.web.http.request import JSON
-from streamstate.web.partition_map import ViewEntry
-from streamstate.web.server.openapi import MANY, Routes
+from streamstate.web.partition_map import PATH, ViewEntry
+from streamstate.web.server import responses
+from streamstate.web.server.openapi import FOUND, MANY, Routes
 from streamstate.web.server.parameters import example_key, many_operations, parameter
-from streamstate.web.server.responses import Document, ref
+from streamstate.web.server.responses import Answer, Document, ref
 
 SPEC = "/openapi.json"
 USERS = "users"
@@ -49,7 +52,11 @@ def merged(routes: Routes, own: Document, documents: Iterable[bytes], views: Seq
     for service in map(msgspec.json.decode, filter(None, documents)):
         for path, item in service["paths"].items():
             if path.startswith("/v1/") and path != MANY:
-                paths[path] = {"get": routes.completed(path, item["get"], scopes.get(path, ADMIN))}
+                scope = scopes.get(path, ADMIN)
+                paths[path] = {"get": routes.completed(path, item["get"], scope)}
+                if _has_stream(path, scopes):
+                    operation = _streamed(item["get"], path.rpartition("/")[2])
+                    paths[f"{path}/stream"] = {"get": routes.completed(path, operation, scope)}
         schemas |= service["components"]["schemas"]
     answers = _joined(paths, [view for view in views if _path(view) in paths])
     parts = [view for view in views if view.part and view.name in answers]
@@ -61,6 +68,29 @@ def merged(routes: Routes, own: Document, documents: Iterable[bytes], views: Seq
 
 def _path(view: ViewEntry) -> str:
     return view.path.replace("<key>", "{key}")
+
+
+def _has_stream(path: str, views: Container[str]) -> bool:
+    """Whether `/stream` behind `path` is a stream for clients of its answers, rather than a key or of crossings.
+
+    An owner map has the name of its release in its path, so a switch of the release would break its clients.
+    """
+    if path not in views or path.endswith(PATH) or path.startswith(RULES):
+        return False
+    return "{" not in path and f"{path}/{{key}}" not in views
+
+
+def _streamed(operation: Document, name: str) -> Document:
+    """The stream of the answers to `operation` as events of the type `name`, without positions to demand."""
+    shown = operation["responses"][FOUND]["content"][JSON]
+    event = ServerSentEvent(name, "", msgspec.json.encode(shown["example"]))
+    return {
+        **operation,
+        "operationId": f"{operation['operationId']}-stream",
+        "summary": f"{operation['summary']}, as server-sent events: again whenever it has changed",
+        "parameters": [each for each in operation["parameters"] if each["in"] == "query"],
+        "responses": {**operation["responses"], FOUND: responses.found(shown["schema"], Answer(None, event))},
+    }
 
 
 def _joined(paths: Mapping[str, Document], views: Sequence[ViewEntry]) -> Mapping[str, Document]:

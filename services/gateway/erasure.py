@@ -6,8 +6,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from services.gateway.owners import Owners
-from services.gateway.upstream import Upstream
+from services.gateway.routing.owners import Owners
+from services.gateway.routing.upstream import Upstream
 from streamstate.keys import TEXT
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.problems import Problem, not_ready
@@ -87,10 +87,10 @@ class ErasureRoutes:
     async def _all(self, method: str, path: str, key: str, deadline: Deadline) -> Mapping[str, bytes]:
         """The answers by service. Raises a 503 `Problem` when a service does not answer."""
         TEXT.parse(key)
-        at = self._owners.now
-        if missing := at.missing():
+        directory = self._owners.now
+        if missing := directory.missing():
             raise not_ready(f"no instance of {', '.join(missing)} answers, which may hold something of the user")
-        services = [known.deployment for known in at.maps.values() if known.processors.users]
+        services = [known.deployment for known in directory.maps.values() if known.processors.users]
         path = path.replace("<key>", quote(key, safe=""))
         calls = (self._upstream.get(name, None, path, (), deadline, method) for name in services)
         answers = dict(zip(services, await asyncio.gather(*calls), strict=True))

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from services.gateway.directory import Directory, ServiceMap
-from services.gateway.router import Router
+from services.gateway.routing.directory import Directory, ServiceMap
+from services.gateway.routing.router import Router
 from streamstate.state.store import TopicPartition
 from streamstate.web.http.deadline import Deadline
 
@@ -80,31 +80,31 @@ class NameCache:
         self._valid: defaultdict[str, dict[int | str, str | None]] = defaultdict(dict)
         self._valid_for: Directory | None = None
 
-    async def get(self, at: Directory, places: Iterable[NamedObjects], deadline: Deadline) -> Names:
+    async def get(self, directory: Directory, places: Iterable[NamedObjects], deadline: Deadline) -> Names:
         """Names, including all names for `places`. Raises a `Problem` without an answer in time."""
-        if self._valid_for is not at or sum(map(len, self._valid.values())) > self._most:
-            self._valid, self._valid_for = defaultdict(dict), at
+        if self._valid_for is not directory or sum(map(len, self._valid.values())) > self._most:
+            self._valid, self._valid_for = defaultdict(dict), directory
         valid = self._valid
         missing: dict[ItemKey, None] = {}
         for view, key, _, objects in places:
             known = valid[view]
             missing |= {(view, item[key]): None for item in objects if item[key] not in known}
         if missing:
-            maps = {view: at.with_keys(view) for view, _ in missing}
+            maps = directory.all_with_keys(dict.fromkeys(view for view, _ in missing))
             for view, item_key in missing:
                 cached = self._cached.get((view, item_key))
                 if cached and cached.valid_in(maps[view]):
                     valid[view][item_key] = cached.name
             if unknown := [(view, item_key) for view, item_key in missing if item_key not in valid[view]]:
-                for (view, item_key), name in (await self._read(at, maps, unknown, deadline)).items():
+                for (view, item_key), name in (await self._read(directory, maps, unknown, deadline)).items():
                     valid[view][item_key] = name
         return valid
 
     async def _read(
-        self, at: Directory, maps: Mapping[str, ServiceMap], keys: list[ItemKey], deadline: Deadline
+        self, directory: Directory, maps: Mapping[str, ServiceMap], keys: list[ItemKey], deadline: Deadline
     ) -> dict[ItemKey, str | None]:
         """Read names, and cache each with its position in the older `maps`: a name is never older than its position."""
-        answers = await self._router.many(at, [(view, str(key)) for view, key in keys], deadline)
+        answers = await self._router.many(directory, [(view, str(key)) for view, key in keys], deadline)
         names: dict[ItemKey, str | None] = {}
         for view, key in keys:
             name = names[view, key] = (answers[view][str(key)] or {}).get("name")

@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import partial
 
-from services.gateway.directory import Directory, LocatedPart
 from services.gateway.documents import USERS
-from services.gateway.owners import RELEASE, Owners
+from services.gateway.routing.directory import Directory, LocatedPart
+from services.gateway.routing.owners import RELEASE, Owners
 from services.gateway.users import PARTS, Users, part_names, requested
 from streamstate.view import ADMIN, READ, Cost, Scope
 from streamstate.web.http.request import Request, Response, json
@@ -43,7 +43,7 @@ def of_view(view: ViewEntry, text: str, request: Request) -> Needs:
 
 def of_parts(parts: Iterable[LocatedPart], key: str, request: Request) -> Needs:
     """The needs of a request for these parts of the user `key`."""
-    return Needs({READ}, sum(view.cost.base for _, view, _ in parts) + _demands(request), key)
+    return Needs({READ}, sum(located.view.cost.base for located in parts) + _demands(request), key)
 
 
 def of_user(owners: Owners, scope: Scope, request: Request, arguments: Mapping[str, str]) -> Needs:
@@ -57,15 +57,15 @@ def of_export(_request: Request, arguments: Mapping[str, str]) -> Needs:
     return Needs({ADMIN}, EXPORT_COST, arguments["key"], own=True)
 
 
-def of_many(at: Directory, asked: Sequence[tuple[str, str]], request: Request) -> Needs:
+def of_many(directory: Directory, asked: Sequence[tuple[str, str]], request: Request) -> Needs:
     """The needs of a request for many keys: `asked` are (view name, key text)."""
     users = {text for name, text in asked if name == USERS}
     views = {name for name, _ in asked} - {USERS, PARTS}
-    known = [at.keyed[name].views[name] for name in views if name in at.keyed]
+    known = [directory.keyed[name].views[name] for name in views if name in directory.keyed]
     about_users = all(view.path.startswith(USER_PATH) for view in known) and len(known) == len(views)
     ids = {text for name, text in asked if name != PARTS}
     keys = sum(name not in (USERS, PARTS) for name, _ in asked)
-    cost = keys + len(users) * _parts_cost(at, part_names(asked)) + _demands(request)
+    cost = keys + len(users) * _parts_cost(directory, part_names(asked)) + _demands(request)
     user = next(iter(ids)) if about_users and len(ids) == 1 else None
     return Needs({READ, *(view.scope for view in known)}, cost, user)
 
@@ -91,10 +91,12 @@ def _demands(request: Request) -> int:
     return DEMAND_COST if request.deadline.demands else 0
 
 
-def _parts_cost(at: Directory, names: Set[str]) -> int:
+def _parts_cost(directory: Directory, names: Set[str]) -> int:
     """The price of a user's parts called `names`, or of the default parts."""
     return sum(
-        view.cost.base for _, view, part in at.parts.values() if (view.name in names if names else part.by_default)
+        view.cost.base
+        for _, view, part in directory.parts.values()
+        if (view.name in names if names else part.by_default)
     )
 
 
@@ -110,24 +112,24 @@ class ReadRoutes:
 
     def view(self, request: Request, _arguments: Mapping[str, str]) -> Call:
         """Any view. Raises a 404 `Problem` for an unknown path."""
-        at = self._owners.at(request.headers)
-        known, view, text = at.find(request.path)
-        answer = partial(self._users.view, at, known, view, text, request)
+        directory = self._owners.directory(request.headers)
+        known, view, text = directory.find(request.path)
+        answer = partial(self._users.view, directory, known, view, text, request)
         return Call(answer, view.path, of_release(of_view(view, text, request), request))
 
     def user(self, request: Request, arguments: Mapping[str, str]) -> Call:
         """The parts of a user. Raises a 400 `Problem` for unknown parts, and for parameters of no part."""
-        key, at = arguments["key"], self._owners.at(request.headers)
-        parts = requested(at, request.query)
-        answer = partial(self._users.user, at, parts, request, key)
+        key, directory = arguments["key"], self._owners.directory(request.headers)
+        parts = requested(directory, request.query)
+        answer = partial(self._users.user, directory, parts, request, key)
         return Call(answer, USER_PATH, of_release(of_parts(parts, key, request), request))
 
     def many(self, request: Request, _arguments: Mapping[str, str]) -> Call:
         """Many keys of any views, and users. Raises a 400 `Problem` for a malformed request."""
-        at = self._owners.at(request.headers)
-        asked = asked_for_many(request, [*at.keyed, USERS], besides=PARTS)
+        directory = self._owners.directory(request.headers)
+        asked = asked_for_many(request, [*directory.keyed, USERS], besides=PARTS)
 
         async def answer() -> Response:
-            return json(await self._users.many(at, asked, request.deadline), NAME)
+            return json(await self._users.many(directory, asked, request.deadline), NAME)
 
-        return Call(answer, MANY, of_release(of_many(at, asked, request), request))
+        return Call(answer, MANY, of_release(of_many(directory, asked, request), request))

@@ -7,8 +7,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from services.gateway.directory import Directory
-from services.gateway.router import Router
+from services.gateway.routing.directory import Directory
+from services.gateway.routing.router import Router
 from streamstate.keys import LONG_MAX
 from streamstate.web.http.deadline import Deadline
 
@@ -56,12 +56,12 @@ def tried(prefix: str) -> Iterator[list[str]]:
     yield [text for more in longer for text in drawn(prefix, more)]
 
 
-async def search(at: Directory, router: Router, asked: Search, deadline: Deadline) -> Found:
+async def search(directory: Directory, router: Router, asked: Search, deadline: Deadline) -> Found:
     """Up to `asked.limit` users known to the required part of profiles, the shortest ids first."""
-    view = next(iter(at.parts))
+    view = next(iter(directory.parts))
     users: list[int] = []
     for texts in tried(asked.prefix):
         if texts and len(users) < asked.limit:
-            answers = (await router.many(at, [(view, text) for text in texts], deadline))[view]
+            answers = (await router.many(directory, [(view, text) for text in texts], deadline))[view]
             users += [int(text) for text in texts if answers[text]]
     return Found(users[: asked.limit])

@@ -9,8 +9,8 @@ from typing import Literal
 
 import msgspec
 
-from services.gateway.directory import BESIDE
-from services.gateway.owners import Owners
+from services.gateway.routing.directory import BESIDE
+from services.gateway.routing.owners import Owners
 from services.gateway.topic_rates import Topic, TopicRates
 from streamstate.deployment.address import Address
 from streamstate.web.client.instances import ANYONE, Instances, InstanceUnreachable

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from services.gateway.directory import Directory, LocatedPart, ServiceMap, unknown
 from services.gateway.documents import USERS
 from services.gateway.names import NameCache, Names, add, named
-from services.gateway.router import Router
+from services.gateway.routing.directory import Directory, LocatedPart, ServiceMap, unknown
+from services.gateway.routing.router import Router
 from streamstate.errors import StreamStateError
 from streamstate.keys import LONG
 from streamstate.web.client.instances import Query
@@ -27,24 +27,27 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 class Users:
     """Joins answers. `warnings` name missing parts and names.
 
-    `at` is the directory of a whole request: its answer never joins two releases of a service.
+    A request has one directory: its answer never joins two releases of a service.
     """
 
     def __init__(self, router: Router, names: NameCache) -> None:
         self._router = router
         self._names = names
 
-    async def view(self, at: Directory, known: ServiceMap, view: ViewEntry, text: str, request: Request) -> Response:
+    async def view(
+        self, directory: Directory, known: ServiceMap, view: ViewEntry, text: str, request: Request
+    ) -> Response:
         """The answer of `view` for the key `text`; unchanged unless the view has ids with names."""
         answer = await self._router.ask_view(known, view, text, request.query, request.deadline)
         if answer.status != 200 or not view.names:
             return answer
-        members = await self._joined(at, [_decode(answer.body)], [], [view], request.deadline)
-        if not (members[WARNINGS] or view.names.empty_warnings):
-            del members[WARNINGS]
-        return json(members, answer.served_by, answer.headers)
+        joined = _joined([_decode(answer.body)], [])
+        await self._add_names(directory, [joined], [view], request.deadline)
+        if not (joined[WARNINGS] or view.names.empty_warnings):
+            del joined[WARNINGS]
+        return json(joined, answer.served_by, answer.headers)
 
-    async def user(self, at: Directory, parts: Sequence[LocatedPart], request: Request, key: str) -> Response:
+    async def user(self, directory: Directory, parts: Sequence[LocatedPart], request: Request, key: str) -> Response:
         """The parts of a user. The first part leads: its headers are the answer's, and its failure the answer."""
         LONG.parse(key)
         query, deadline = request.query, request.deadline
@@ -60,10 +63,10 @@ class Users:
                 read.cancel()
             # asyncio logs the exceptions of tasks that nobody awaits.
             await asyncio.gather(*reads, return_exceptions=True)
-        return json(await self.profile(at, bodies, parts, query, deadline), answer.served_by, answer.headers)
+        return json(await self.profile(directory, bodies, parts, query, deadline), answer.served_by, answer.headers)
 
     async def many(
-        self, at: Directory, asked: Sequence[tuple[str, str]], deadline: Deadline
+        self, directory: Directory, asked: Sequence[tuple[str, str]], deadline: Deadline
     ) -> Mapping[str, Mapping[str, Any]]:
         """The answers for (view, key text) by view and key, None for an unknown key.
 
@@ -73,24 +76,24 @@ class Users:
         views = [(name, text) for name, text in asked if name not in (USERS, PARTS)]
         users = dict.fromkeys(text for name, text in asked if name == USERS)
         if not users:
-            return await self._router.many(at, views, deadline)
-        by_key = {name: located for name, located in at.parts.items() if not located[1].anywhere}
-        parts = _selected(at, by_key, part_names(asked))
-        of_parts = [(view.name, user) for _, view, _ in parts for user in users]
+            return await self._router.many(directory, views, deadline)
+        by_key = {name: located for name, located in directory.parts.items() if not located.view.anywhere}
+        parts = _selected(directory, by_key, part_names(asked))
+        of_parts = [(part.view.name, user) for part in parts for user in users]
         answers, bodies = await asyncio.gather(
-            self._router.many(at, views, deadline), self._router.many(at, of_parts, deadline)
+            self._router.many(directory, views, deadline), self._router.many(directory, of_parts, deadline)
         )
         profiles = {
-            user: _members([members(part, bodies[part[1].name][user]) for part in parts], [])
+            user: _joined([members(part, bodies[part.view.name][user]) for part in parts], [])
             for user in users
-            if bodies[parts[0][1].name][user]
+            if bodies[parts[0].view.name][user]
         }
-        await self._add_names(at, profiles.values(), [view for _, view, _ in parts], deadline)
+        await self._add_names(directory, profiles.values(), [part.view for part in parts], deadline)
         return {**answers, USERS: {**dict.fromkeys(users), **profiles}}
 
     async def profile(
         self,
-        at: Directory,
+        directory: Directory,
         bodies: Iterable[dict[str, Any]],
         parts: Sequence[LocatedPart],
         query: Query,
@@ -98,25 +101,14 @@ class Users:
     ) -> dict[str, Any]:
         """The joined `bodies`, answers of the `parts` of `query`, with names; changes `bodies`."""
         # The parts of a service are unknown before its first answer.
-        missing = [] if part_names(query) else at.missing()
+        missing = [] if part_names(query) else directory.missing()
         warnings = [f"{service}: {unknown(service)}" for service in missing]
-        return await self._joined(at, bodies, warnings, [view for _, view, _ in parts], deadline)
-
-    async def _joined(
-        self,
-        at: Directory,
-        bodies: Iterable[dict[str, Any]],
-        warnings: list[str],
-        views: Sequence[ViewEntry],
-        deadline: Deadline,
-    ) -> dict[str, Any]:
-        """The joined `bodies`, answers of `views`, with names, and with `warnings` before their own."""
-        members = _members(bodies, warnings)
-        await self._add_names(at, [members], views, deadline)
-        return members
+        joined = _joined(bodies, warnings)
+        await self._add_names(directory, [joined], [part.view for part in parts], deadline)
+        return joined
 
     async def _add_names(
-        self, at: Directory, answers: Collection[dict[str, Any]], views: Sequence[ViewEntry], deadline: Deadline
+        self, directory: Directory, answers: Collection[dict[str, Any]], views: Sequence[ViewEntry], deadline: Deadline
     ) -> None:
         """Put names beside the ids in `answers`, joined answers of `views`."""
         places = [
@@ -124,7 +116,7 @@ class Users:
         ]
         names: Names = {}
         try:
-            names = await self._names.get(at, places, deadline)
+            names = await self._names.get(directory, places, deadline)
         except StreamStateError as error:
             for answer in answers:
                 answer[WARNINGS].append(f"names: {error}")
@@ -152,17 +144,17 @@ class Users:
         return members(located, body) if answer.status == 200 else members(located, None, body["detail"])
 
 
-def requested(at: Directory, query: Query) -> Sequence[LocatedPart]:
+def requested(directory: Directory, query: Query) -> Sequence[LocatedPart]:
     """The parts of `query`. Raises a 400 `Problem` for unknown parts, and for parameters of no part."""
-    require_known(query, [PARTS, *(name for _, _, part in at.parts.values() for name in part.parameters)])
-    return _selected(at, at.parts, part_names(query))
+    require_known(query, [PARTS, *(name for _, _, part in directory.parts.values() for name in part.parameters)])
+    return _selected(directory, directory.parts, part_names(query))
 
 
-def _selected(at: Directory, parts: Mapping[str, LocatedPart], names: Set[str]) -> Sequence[LocatedPart]:
+def _selected(directory: Directory, parts: Mapping[str, LocatedPart], names: Set[str]) -> Sequence[LocatedPart]:
     """As `select`; raises a 400 `Problem` in place of None."""
     if (selected := select(parts, names)) is None:
         known = f"{PARTS}: name some of {', '.join(parts)}, separated by commas"
-        raise at.absent(bad_parameter(f"{known}; a profile is a part by `part: true` in its file"))
+        raise directory.absent(bad_parameter(f"{known}; a profile is a part by `part: true` in its file"))
     return selected
 
 
@@ -170,14 +162,14 @@ def part_names(query: Iterable[tuple[str, str]]) -> set[str]:
     return {name for parameter, text in query if parameter == PARTS for name in text.split(",")}
 
 
-def _members(bodies: Iterable[dict[str, Any]], warnings: list[str]) -> dict[str, Any]:
+def _joined(bodies: Iterable[dict[str, Any]], warnings: list[str]) -> dict[str, Any]:
     """The joined members of `bodies`, with `warnings` before the warnings of `bodies`."""
-    members: dict[str, Any] = {}
+    joined: dict[str, Any] = {}
     for body in bodies:
         warnings += body.pop(WARNINGS, ())
-        members |= body
-        members.setdefault(WARNINGS, warnings)
-    return members
+        joined |= body
+        joined.setdefault(WARNINGS, warnings)
+    return joined
 
 
 def members(located: LocatedPart, body: dict[str, Any] | None, reason: str = "") -> dict[str, Any]:
@@ -195,5 +187,5 @@ def select(parts: Mapping[str, LocatedPart], names: Set[str]) -> Sequence[Locate
     """The parts called `names`, or the default parts; None if a named part, or the required part, is missing."""
     if names:
         return [parts[name] for name in parts if name in names] if names <= parts.keys() else None
-    by_default = [located for located in parts.values() if located[2].by_default]
-    return by_default if by_default and by_default[0][2].required else None
+    by_default = [located for located in parts.values() if located.part.by_default]
+    return by_default if by_default and by_default[0].part.required else None

@@ -8,11 +8,11 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from services.events import KINDS
-from services.recommendations.rules import CATEGORY, ID
-from services.recommendations.salsa import WALKS
+from services.recommendations.control.rules import CATEGORY, ID
 from services.recommendations.starts import MOST as MOST_STARTS
 from services.recommendations.starts import PATTERN as STARTS
 from services.recommendations.starts import parse_id
+from services.recommendations.walks.salsa import WALKS
 from streamstate.keys import LONG, LONG_MAX
 from streamstate.view import READ, Cost, NamedIds, Part
 from streamstate.web.http.parameters import bad_parameter
@@ -101,7 +101,7 @@ class Options(msgspec.Struct, rename="camel", frozen=True):
     seed: Annotated[
         Annotated[int, Meta(ge=0, le=LONG_MAX)] | None,
         Meta(
-            description="the same seed on the same graph gives the same list; by default the seed changes at the end "
+            description="the same seed on the same graph gives the same list; by default a list stays until the end "
             "of a time slot (STREAMSTATE_STABLE_S)"
         ),
     ] = None

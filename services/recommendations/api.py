@@ -1,7 +1,7 @@
 """The API deployment of recommendations: answers from the graph in memory, any instance for any user."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
@@ -9,7 +9,6 @@ from typing import TypeVar
 from msgspec import UNSET
 
 from services.events import KINDS
-from services.recommendations import control, graph_metrics
 from services.recommendations.answers import (
     ALL_KINDS,
     ALL_RECOMMENDATIONS,
@@ -31,11 +30,15 @@ from services.recommendations.answers import (
     similar_view,
     view,
 )
-from services.recommendations.control import Controls, Rules
-from services.recommendations.graph import Graph
-from services.recommendations.live import Live
+from services.recommendations.control import exclusions
+from services.recommendations.control.exclusions import Controls, Rules
+from services.recommendations.graph import metrics as graph_metrics
+from services.recommendations.graph.bipartite import Graph
+from services.recommendations.graph.live import Live
+from services.recommendations.kept import KeptLists, Walked
 from services.recommendations.queries import Query
 from services.recommendations.settings import ListSettings, PoolSettings, WindowSettings
+from services.recommendations.walks.salsa import Recommendation
 from streamstate import bootstrap
 from streamstate.app import App
 from streamstate.deployment.resources import cores
@@ -99,7 +102,7 @@ def create() -> Asgi:
     topics = bootstrap.topics(settings.kafka, settings.security)
     freshness, deletions = Freshness(topics, app.topics), bootstrap.deletions(settings, topics)
     reads, lists = bootstrap.reads(settings, app), load(ListSettings)
-    return build(app, settings, reads, freshness, live, pool, deletions, lists, control.rules(app, store))
+    return build(app, settings, reads, freshness, live, pool, deletions, lists, exclusions.rules(app, store))
 
 
 def build(
@@ -155,6 +158,7 @@ class _Answers:
         self._pool = pool
         self._controls = controls
         self._stable_s = stable_s
+        self._kept = KeptLists(live.held)
         self._demands = Demands(freshness, self._positions, settings)
 
     async def recommend(self, kind: str, request: Request, key: str) -> Response:
@@ -164,8 +168,8 @@ class _Answers:
         user = LONG.parse(key)
         left_out = await self._controls.of(user)
         query = Query(kind, asked, user, self._stable_s, left_out, of_item=False, explain=asked.explain)
-        graph = await self._graph(request.deadline)
-        return self._answer(await self._pool.run(lambda: _recommended(graph, query, request.deadline)))
+        (walked,) = lists = await self._lists([query], request.deadline)
+        return self._answer(_recommended(user, walked.found), lists)
 
     async def similar(self, kind: str, request: Request, key: str) -> Response:
         """The items of a kind that are similar to an item."""
@@ -173,40 +177,56 @@ class _Answers:
         asked.check()
         left_out = await self._controls.of(None)
         query = Query(kind, asked, LONG.parse(key), self._stable_s, left_out, of_item=True)
-        graph = await self._graph(request.deadline)
-        found = await self._pool.run(lambda: query.walk(graph.views(), request.deadline))
+        (walked,) = lists = await self._lists([query], request.deadline)
+        found = walked.found
         items = [SimilarItem(*scored) for scored in found.items]
-        return self._answer(Similar(query.key, items, found.walks, found.partial))
+        return self._answer(Similar(query.key, items, found.walks, found.partial), lists)
 
     async def all(self, request: Request, key: str) -> Response:
         """The same of all kinds, with the defaults of all other parameters."""
         explain, user = parameters.parse(AllParameters, request.query).explain, LONG.parse(key)
         how = Parameters(), user, self._stable_s, await self._controls.of(user)
         queries = [Query(kind, *how, of_item=False, explain=explain) for kind in KINDS]
-        graph = await self._graph(request.deadline)
-        by_kind = await self._pool.run(
-            lambda: {query.kind: _recommended(graph, query, request.deadline) for query in queries}
-        )
-        return self._answer(AllRecommendations.from_kinds(user, by_kind))
+        lists = await self._lists(queries, request.deadline)
+        by_kind = {kind: _recommended(user, walked.found) for kind, walked in zip(KINDS, lists, strict=True)}
+        return self._answer(AllRecommendations.from_kinds(user, by_kind), lists)
 
-    async def _graph(self, deadline: Deadline) -> Graph:
-        async def graph() -> Graph:
-            return self._live.graph()
+    async def _lists(self, queries: Sequence[Query], deadline: Deadline) -> Sequence[Walked]:
+        """The list of each query. The demands of a request are met by new walks."""
 
-        return await self._demands.met(graph, lambda _: self._now(), deadline)
+        async def read() -> tuple[Graph, Mapping[int, int]]:
+            positions = self._live.positions
+            return self._live.graph(), positions
 
-    def _answer(self, answer: object) -> Response:
-        return json(answer, self._settings.advertise, self._freshness.headers(self._now()))
+        graph, positions = await self._demands.read_until_met(read, lambda at: self._named(at[1]), deadline)
+        if self._kept.graph is not graph:
+            # The graph is built again when users are deleted, or Redis lost a part of the state.
+            self._kept = KeptLists(graph)
+        views, keeping = graph.views(), self._kept
+        names = {query: query.name(views) for query in queries}
+        lists: dict[Query, Walked] = {}
+        if not deadline.demands:
+            lists = {query: walked for query, name in names.items() if (walked := keeping.get(name))}
+        if missing := [query for query in queries if query not in lists]:
+            found = await self._pool.run(lambda: [query.walk(views, deadline) for query in missing])
+            for query, result in zip(missing, found, strict=True):
+                lists[query] = Walked(result, positions)
+                keeping.keep(names[query], query, lists[query])
+        return [lists[query] for query in queries]
 
-    def _now(self) -> Positions:
-        return {(self._live.topic, partition): offset for partition, offset in self._live.positions.items()}
+    def _answer(self, answer: object, lists: Sequence[Walked]) -> Response:
+        """The answer, whose position is the position of the oldest of `lists`."""
+        at = {place: min(walked.positions.get(place, 0) for walked in lists) for place in lists[0].positions}
+        return json(answer, self._settings.advertise, self._freshness.headers(self._named(at)))
+
+    def _named(self, positions: Mapping[int, int]) -> Positions:
+        return {(self._live.topic, partition): offset for partition, offset in positions.items()}
 
     async def _positions(self) -> Positions:
-        return self._now()
+        return self._named(self._live.positions)
 
 
-def _recommended(graph: Graph, query: Query, deadline: Deadline) -> Recommendations:
-    result = query.walk(graph.views(), deadline)
-    through = {item: [Via(*via) for via in vias[:VIAS]] for item, vias in result.explanations.items()}
-    items = [RecommendedItem(item, score, through.get(item, UNSET)) for item, score in result.items]
-    return Recommendations(query.key, items, result.walks, result.partial, "popular" if result.fallback else None)
+def _recommended(user: int, found: Recommendation) -> Recommendations:
+    through = {item: [Via(*via) for via in vias[:VIAS]] for item, vias in found.explanations.items()}
+    items = [RecommendedItem(item, score, through.get(item, UNSET)) for item, score in found.items]
+    return Recommendations(user, items, found.walks, found.partial, "popular" if found.fallback else None)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from services.events import LISTENING_EVENTS, ListeningEvent, decode_event
-from services.recommendations import rules, shown
+from services.recommendations.control import rules, shown
 from services.recommendations.packing import Int64s, PlayBatch, pack, unpack
 from services.recommendations.settings import WindowSettings
 from streamstate.app import App, Fold, FoldContext, Record, Source

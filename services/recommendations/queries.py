@@ -2,20 +2,23 @@
 
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from services.recommendations.answers import Options
-from services.recommendations.control import Control
-from services.recommendations.graph import Bipartite
-from services.recommendations.salsa import Recommendation, recommend
+from services.recommendations.control.exclusions import Control
+from services.recommendations.graph.bipartite import Bipartite
 from services.recommendations.starts import Starts
+from services.recommendations.walks.salsa import Recommendation, recommend
 from streamstate.web.http.deadline import Deadline
 
 WALKING = 0.8
 """The share of the remaining time for walks; the rest is for ranking and the response."""
+
+NEWEST = 16
+"""The plays of a user that tell, with the number of plays, whether the user has played since."""
 
 Bools = NDArray[np.bool_]
 
@@ -35,15 +38,25 @@ class Query:
         explain: bool = False,
     ) -> None:
         """Raises a 400 `Problem` for ids or weights beyond their limits."""
-        self.kind, self.key, self._rules = kind, key, control.rules
-        self._asked, self._user, self._explain = asked, None if of_item else key, explain
+        self.kind, self.key, self.asked, self._rules = kind, key, asked, control.rules
+        self._user, self._explain = None if of_item else key, explain
         self._starts = Starts(asked.starts or (f"{kind}:{key}" if of_item else ""))
-        self._excluded = {*asked.excluded, *self._starts.items(kind), *control.shown[kind], *([key] if of_item else [])}
+        self.excluded = {*asked.excluded, *self._starts.items(kind), *control.shown[kind], *([key] if of_item else [])}
+        self._stays = stable_s > 0 and asked.seed is None
         self._seed = slot_seed(f"{kind} {of_item} {key}", stable_s, time.time()) if asked.seed is None else asked.seed
+
+    def name(self, views: Mapping[str, Bipartite]) -> Hashable | None:
+        """All that the list depends on but the plays of other users; None for a new draw, or the request's own seed."""
+        if not self._stays:
+            return None
+        known = () if self._user is None else views[self.kind].known(self._user)
+        plays = len(known), bytes(known[-NEWEST:])
+        asked = self.kind, self.key, self._user, self.asked, self._explain
+        return asked, self._seed, plays, frozenset(self.excluded), self._rules
 
     def walk(self, views: Mapping[str, Bipartite], deadline: Deadline) -> Recommendation:
         """The result in `views`, the graphs of all kinds. Raises a 400 `Problem` for starts without their user."""
-        asked = self._asked
+        asked = self.asked
         return recommend(
             views[self.kind],
             self._user,
@@ -63,11 +76,11 @@ class Query:
     def _allowed(self, view: Bipartite) -> Bools | None:
         """By item number, whether an item may be recommended; None where all may."""
         rules, kind = self._rules, self.kind
-        excluded = self._excluded | rules.denied[kind] | rules.members(kind, self._asked.without_categories)
+        excluded = self.excluded | rules.denied[kind] | rules.members(kind, self.asked.without_categories)
         granted = rules.allowed(kind)
         only = [] if granted is None else [granted]
-        if self._asked.categories:
-            only.append(rules.members(kind, self._asked.only_categories))
+        if self.asked.categories:
+            only.append(rules.members(kind, self.asked.only_categories))
         if not excluded and not only:
             return None
         allowed = np.ones(len(view.items), np.bool_)

@@ -40,7 +40,7 @@ class ListSettings(Settings):
         300,
         ge=0,
         le=30 * 86_400,
-        description="seconds with the same seed of a user's walks; 0: each list is a new draw",
+        description="seconds for which a full list stays, whatever other users play; 0: each list is a new draw",
     )
     shown_age_s: int = Field(
         0, ge=0, le=10 * 366 * 86_400, description="seconds for which lists leave out a shown item; 0: for ever"

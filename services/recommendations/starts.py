@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from services.events import KINDS
-from services.recommendations.graph import Bipartite
-from services.recommendations.rules import ID
-from services.recommendations.salsa import Start
+from services.recommendations.control.rules import ID
+from services.recommendations.graph.bipartite import Bipartite
+from services.recommendations.walks.salsa import Start
 from streamstate.errors import BadKey
 from streamstate.keys import LONG
 from streamstate.web.http.parameters import bad_parameter

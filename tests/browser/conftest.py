@@ -13,9 +13,9 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Route, sync_playwright
 
-from devkit import feed
-from devkit.child_process import LOCALHOST, Child, free_port
-from devkit.local_cluster import LocalCluster, get
+from devkit.cluster.local_cluster import LocalCluster, get
+from devkit.events import feed
+from devkit.servers.child_process import LOCALHOST, Child, free_port
 from tests.integration.driving import Driving, local_cluster
 from tests.integration.driving import running as cluster_running
 from tests.serving import new_address, running

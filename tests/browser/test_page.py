@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from devkit import feed, records
-from devkit.local_cluster import get
+from devkit.cluster.local_cluster import get
+from devkit.events import feed, records
 from streamstate.kafka.producer import Outgoing, send_all
 from streamstate.keys import LONG
 from streamstate.state.redis import RedisStore

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
-from devkit.child_process import LOCALHOST, free_port
+from devkit.servers.child_process import LOCALHOST, free_port
 from tests.browser.conftest import Open, Routes, looks
 from tests.browser.test_page import PATIENT_MS, SCRIPT
 from tests.serving import Served, new_address, running

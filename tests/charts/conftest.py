@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from devkit.child_process import Child, free_port
+from devkit.servers.child_process import Child, free_port
 
 SIGNER = "releases@company"
 

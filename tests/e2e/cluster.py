@@ -18,7 +18,7 @@ from typing import Any
 import urllib3
 from urllib3.exceptions import HTTPError
 
-from devkit.child_process import LOCALHOST, Child, free_port
+from devkit.servers.child_process import LOCALHOST, Child, free_port
 from streamstate.web.access import internal, keys
 from tests.certificates import Authority
 from tests.e2e import feed, topics

@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from devkit.demo import CACHE
-from devkit.kafka_server import VERSION, fetch
 from devkit.registry import STANDARD
+from devkit.servers.kafka import VERSION, fetch
 from streamstate.spark import jars
 from tests.e2e.cluster import ARCHIVE, GATEWAY, INFRA_TLS, run, together
 

@@ -6,8 +6,8 @@ from itertools import islice
 
 import pytest
 
-from devkit import feed, sample_events
-from devkit.local_cluster import LocalCluster, answers
+from devkit.cluster.local_cluster import LocalCluster, answers
+from devkit.events import feed, sample_events
 from streamstate.kafka.producer import producer
 from tests.faults import fault_report
 from tests.faults.fleet import OTHERS, PATIENCE_S, Fleet

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
-from devkit import records
-from devkit.local_cluster import LocalCluster
+from devkit.cluster.local_cluster import LocalCluster
+from devkit.events import records
 from services.events import LISTENING_EVENTS
 from services.metrics.model import APP
 from streamstate.deployment.overrides import renamed

@@ -12,8 +12,8 @@ from confluent_kafka import KafkaException
 from redis.exceptions import RedisError
 
 from devkit import registry
-from devkit.child_process import Child
-from devkit.local_cluster import LocalCluster, answers
+from devkit.cluster.local_cluster import LocalCluster, answers
+from devkit.servers.child_process import Child
 from services.events import LISTENING_EVENTS
 from streamstate.cli.services import deployments
 from streamstate.kafka.admin import Topics

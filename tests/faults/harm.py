@@ -11,8 +11,8 @@ from typing import Self
 
 import pytest
 
-from devkit.child_process import LOCALHOST
-from devkit.redis_server import Redis
+from devkit.servers.child_process import LOCALHOST
+from devkit.servers.redis import Redis
 
 
 class Proxy:

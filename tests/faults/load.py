@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import urllib3
 from urllib3.exceptions import HTTPError
 
-from devkit import records
+from devkit.events import records
 from streamstate.kafka.producer import producer
 
 WRITES_PER_S = 800

@@ -8,10 +8,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from devkit import sample_events
-from devkit.child_process import LOCALHOST, Child, free_port
-from devkit.records import Event
-from devkit.redis_server import Redis
+from devkit.events import sample_events
+from devkit.events.records import Event
+from devkit.servers.child_process import LOCALHOST, Child, free_port
+from devkit.servers.redis import Redis
 from services.events import LISTENING_EVENTS
 from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES

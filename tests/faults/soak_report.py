@@ -5,7 +5,7 @@ from html import escape
 from itertools import cycle
 from pathlib import Path
 
-from devkit.tables import table
+from devkit.docs.tables import table
 from tests.faults.load import READS_PER_S, WRITES_PER_S
 from tests.faults.soaking import WARM_UP, BusyUser, Harm, Points, Samples, p99_ms, slope
 

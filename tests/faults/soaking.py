@@ -14,7 +14,7 @@ from redis.exceptions import RedisError
 from urllib3.exceptions import HTTPError
 
 from devkit.bench.cpu import resident
-from devkit.child_process import LOCALHOST, Child
+from devkit.servers.child_process import LOCALHOST, Child
 from tests.faults.fleet import Fleet
 from tests.faults.load import Reads
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from devkit.local_cluster import LocalCluster
+from devkit.cluster.local_cluster import LocalCluster
 from streamstate.state.redis_reads import tag
 from tests.faults.conftest import Trying
 from tests.faults.deployed import Deployed

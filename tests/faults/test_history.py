@@ -4,7 +4,7 @@ import resource
 from functools import partial
 from pathlib import Path
 
-from devkit.local_cluster import LocalCluster
+from devkit.cluster.local_cluster import LocalCluster
 from services.metrics.model import APP
 from streamstate.kafka.producer import producer
 from tests.faults.conftest import Trying

@@ -12,9 +12,9 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from prometheus_client.parser import text_string_to_metric_families
 
-from devkit import records
-from devkit.child_process import LOCALHOST, free_port
-from devkit.local_cluster import LocalCluster, answers, get
+from devkit.cluster.local_cluster import LocalCluster, answers, get
+from devkit.events import records
+from devkit.servers.child_process import LOCALHOST, free_port
 from devkit.topics import create as create_topics
 from services.clicks.model import USER_CLICKS
 from services.events import LISTENING_EVENTS

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import redis
 
-from devkit.child_process import LOCALHOST, Child, free_port
+from devkit.servers.child_process import LOCALHOST, Child, free_port
 from streamstate.state.redis_reads import tag
 from streamstate.state.store import FORMAT
 from tests.faults.conftest import UnderLoad

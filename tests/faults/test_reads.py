@@ -17,11 +17,11 @@ import pytest
 import urllib3
 from kubernetes.client import DiscoveryV1EndpointPort, V1EndpointSlice
 
-from devkit import records
-from devkit.bench import overload
-from devkit.bench.reads import OWNER, PROFILE, write_paths
-from devkit.bench.reads import Read as Asked
-from devkit.child_process import LOCALHOST, free_port
+from devkit.bench.measures import overload
+from devkit.bench.measures.reads import OWNER, PROFILE, write_paths
+from devkit.bench.measures.reads import Read as Asked
+from devkit.events import records
+from devkit.servers.child_process import LOCALHOST, free_port
 from services.recommendations.answers import ALL_KINDS
 from streamstate.web.http.deadline import HEADER
 from tests.faults.conftest import Trying

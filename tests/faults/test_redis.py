@@ -10,10 +10,10 @@ from typing import Any
 import redis
 import urllib3
 
-from devkit import records
-from devkit.child_process import free_port
-from devkit.local_cluster import get
-from devkit.redis_server import Redis
+from devkit.cluster.local_cluster import get
+from devkit.events import records
+from devkit.servers.child_process import free_port
+from devkit.servers.redis import Redis
 from streamstate.kafka.producer import producer, send_all
 from tests.faults.conftest import USERS, UnderLoad
 from tests.faults.fleet import KNOWN, PATIENCE_S, Fleet, recounted

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import urllib3
 
-from devkit import feed, records
+from devkit.events import feed, records
 from devkit.repeating import repeating
 from streamstate.kafka.producer import producer
 from tests.faults import soak_report

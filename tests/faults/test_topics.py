@@ -9,7 +9,7 @@ from functools import partial
 import urllib3
 from confluent_kafka.admin import NewPartitions
 
-from devkit.local_cluster import LocalCluster
+from devkit.cluster.local_cluster import LocalCluster
 from streamstate.processing.fitness import LOST
 from tests.faults.conftest import Trying
 from tests.faults.deployed import PLAYS, USERS, Deployed

@@ -13,13 +13,13 @@ from typer.testing import CliRunner, Result
 from urllib3.exceptions import HTTPError
 
 from devkit import topics
-from devkit.child_process import LOCALHOST, Child, free_port
-from devkit.local_cluster import LocalCluster, get, variables
+from devkit.cluster.local_cluster import LocalCluster, get, variables
+from devkit.servers.child_process import LOCALHOST, Child, free_port
 from streamstate import bootstrap
-from streamstate.archive.files import Archive
-from streamstate.archive.rows import batch, row
-from streamstate.archive.segments import covered
 from streamstate.cli.main import app
+from streamstate.history.archive.files import Archive
+from streamstate.history.archive.rows import batch, row
+from streamstate.history.archive.segments import covered
 from streamstate.kafka.history import TopicHistory
 from streamstate.kafka.producer import Outgoing, producer, send_all, transaction
 from tests.waiting import until

@@ -25,10 +25,10 @@ from confluent_kafka.admin import (
 from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import RSAAlgorithm
 
-from devkit.child_process import LOCALHOST, Child, free_port
-from devkit.kafka_server import Kafka
+from devkit.servers.child_process import LOCALHOST, Child, free_port
+from devkit.servers.kafka import Kafka
 from streamstate.app import App
-from streamstate.kafka import rights as kafka
+from streamstate.kafka.security import rights as kafka
 from streamstate.state import redis_rights as redis
 from streamstate.state.redis_connections import Client, Login, connect
 from tests.certificates import Authority

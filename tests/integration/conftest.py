@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from devkit.child_process import free_port
+from devkit.cluster.local_cluster import LocalCluster
 from devkit.demo import CACHE
-from devkit.local_cluster import LocalCluster
 from devkit.registry import SERVICES, app
-from devkit.schema_registry import SchemaRegistry
+from devkit.servers.child_process import free_port
+from devkit.servers.schema_registry import SchemaRegistry
 from streamstate.kafka.producer import producer
 from streamstate.state import redis_rights as redis
 from tests.collector import Collector, collecting

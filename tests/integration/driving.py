@@ -13,12 +13,12 @@ import psutil
 import urllib3
 from confluent_kafka import Message, Producer
 
-from devkit import feed, sample_events
-from devkit.child_process import Child
+from devkit.cluster.local_cluster import LocalCluster, variables
+from devkit.cluster.plan import Plan
 from devkit.demo import CACHE
-from devkit.local_cluster import LocalCluster, variables
-from devkit.plan import Plan
-from devkit.records import Event
+from devkit.events import feed, sample_events
+from devkit.events.records import Event
+from devkit.servers.child_process import Child
 from streamstate.cli.services import deployments
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.history import TopicHistory

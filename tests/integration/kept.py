@@ -8,9 +8,10 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from devkit import records, topics
-from devkit.child_process import Child, free_port
+from devkit import topics
+from devkit.events import records
 from devkit.history.lab import contents
+from devkit.servers.child_process import Child, free_port
 from services.events import LISTENING_EVENTS
 from streamstate.app import App
 from streamstate.cli.services import Deployment, deployments

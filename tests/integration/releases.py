@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import KafkaException, Message, Producer
+from confluent_kafka import Message, Producer
 from typer.testing import CliRunner
 
-from devkit.child_process import Child
-from devkit.local_cluster import LocalCluster, variables
+from devkit.cluster.local_cluster import LocalCluster, variables
+from devkit.servers.child_process import Child
 from devkit.topics import create as create_topics
 from streamstate.app import App
 from streamstate.cli.main import app as streamstate
@@ -67,15 +67,7 @@ class Releases:
         """Create topics, and wait for their leaders."""
         bootstrap = self.cluster.kafka.bootstrap
         create_topics(bootstrap, {topic: {} for topic in topics}, partitions)
-        known = Topics(bootstrap)
-
-        def led() -> bool:
-            try:
-                return len(known.ends((topic, p) for topic in topics for p in range(partitions))) > 0
-            except KafkaException:
-                return False
-
-        until(led, 30, "the new topics to have leaders")
+        Topics(bootstrap).ends((topic, p) for topic in topics for p in range(partitions))
 
     @contextmanager
     def released(self, app: App, name: str, topics: Mapping[str, str], **settings: str) -> Iterator[Child]:

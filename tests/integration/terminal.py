@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from devkit.child_process import LOCALHOST, free_port
+from devkit.servers.child_process import LOCALHOST, free_port
 
 _BLOCK = re.compile(r"^```sh\n(.*?)^```$(?:\n+```(?:json|text)\n(.*?)^```$)?", re.DOTALL | re.MULTILINE)
 _PORT = re.compile(re.escape(LOCALHOST) + ":([0-9]+)")
@@ -38,6 +38,12 @@ class Printed(NamedTuple):
 def examples(page: str) -> list[Example]:
     blocks = _BLOCK.findall(Path(page).read_text())
     return [Example(commands.splitlines(), answer.strip() or None) for commands, answer in blocks]
+
+
+def run_python(page: str, bootstrap: str) -> None:
+    """Run the only Python example of a page that sends to Kafka, at the Kafka `bootstrap`."""
+    [example] = re.findall(r"```python\n(from confluent_kafka.*?)```", Path(page).read_text(), re.DOTALL)
+    exec(compile(example.replace("127.0.0.1:9092", bootstrap), page, "exec"), {})
 
 
 class Terminal:

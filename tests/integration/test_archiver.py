@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from devkit import topics
-from devkit.local_cluster import LocalCluster
-from streamstate.archive.segments import Segment
+from devkit.cluster.local_cluster import LocalCluster
 from streamstate.erasure.deletions import Bound, DeletionRecord
 from streamstate.erasure.topic import DeletionTopic
+from streamstate.history.archive.segments import Segment
 from streamstate.keys import partition_of
 from tests.integration.archiver import DELETIONS, PARTITIONS, Archiving
 from tests.waiting import until

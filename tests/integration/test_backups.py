@@ -17,13 +17,13 @@ import urllib3
 from typer.testing import CliRunner, Result
 
 from devkit import topics
-from devkit.child_process import LOCALHOST, free_port
-from devkit.local_cluster import variables
+from devkit.cluster.local_cluster import variables
+from devkit.servers.child_process import LOCALHOST, free_port
 from streamstate import bootstrap
-from streamstate.backup.manifest import NAME, PARTIAL
 from streamstate.cli.main import app
 from streamstate.cli.services import deployments
 from streamstate.deployment.scratch import LOCK
+from streamstate.history.backup.manifest import NAME, PARTIAL
 from streamstate.settings import CommandSettings, load
 from streamstate.state.redis_reads import tag
 from streamstate.web.http.request import POSITION

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import urllib3
 
-from devkit import records
-from devkit.child_process import LOCALHOST, Child, free_port
+from devkit.cluster.local_cluster import LocalCluster, answers
 from devkit.demo import CACHE
-from devkit.kafka_server import Kafka
-from devkit.local_cluster import LocalCluster, answers
+from devkit.events import records
+from devkit.servers.child_process import LOCALHOST, Child, free_port
+from devkit.servers.kafka import Kafka
 from devkit.topics import create
 from services.events import LISTENING_EVENTS
 from streamstate.app import dead_letter_topic

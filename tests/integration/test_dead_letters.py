@@ -1,14 +1,13 @@
 """Records that cannot be used: kept with where and why, while their neighbours are counted."""
 
 import json
-import re
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 from services.events import LISTENING_EVENTS
 from streamstate.keys import LONG, partition_of
 from tests.integration.driving import Driving, headers
+from tests.integration.terminal import run_python
 
 USER = 800_001
 KEY = LONG.encode(USER)
@@ -74,8 +73,7 @@ def test_a_broken_record_as_large_as_its_topic_takes_is_kept_or_what_tells_it_ap
 
 
 def test_the_play_of_the_year_2100_in_the_documents(driving: Driving) -> None:
-    [example] = re.findall(r"```python\n(from confluent_kafka.*?)```", Path("docs/using.md").read_text(), re.DOTALL)
-    exec(compile(example.replace("127.0.0.1:9092", driving.cluster.kafka.bootstrap), "docs/using.md", "exec"), {})
+    run_python("docs/using.md", driving.cluster.kafka.bootstrap)
     driving.settle()
     for service in ("metrics", "names"):
         late = [

@@ -5,9 +5,9 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from devkit.child_process import LOCALHOST, free_port
-from devkit.local_cluster import LocalCluster
-from devkit.redis_server import Redis
+from devkit.cluster.local_cluster import LocalCluster
+from devkit.servers.child_process import LOCALHOST, free_port
+from devkit.servers.redis import Redis
 from services.events import LISTENING_EVENTS
 from streamstate.kafka.consumer_group import Held, Membership
 from streamstate.kafka.dlq.topic import is_halting

@@ -16,16 +16,16 @@ import pytest
 import urllib3
 from typer.testing import CliRunner, Result
 
-from devkit.records import event
+from devkit.events.records import event
 from devkit.registry import app as app_of
 from services.events import LISTENING_EVENTS
 from services.notifications.model import OPEN, TICK
-from streamstate.answers.columns import Columns
-from streamstate.answers.logs import Logs
-from streamstate.answers.unloading import MANIFEST, POSITION
-from streamstate.cli.history.replay import named_view
+from streamstate.cli.answers.replay import named_view
 from streamstate.cli.main import app
 from streamstate.cli.services import Deployment, deployments
+from streamstate.history.answers.columns import Columns
+from streamstate.history.answers.logs import Logs
+from streamstate.history.answers.unloading import MANIFEST, POSITION
 from streamstate.state.store import offsets_of
 from streamstate.view import encoded, parameters
 from streamstate.web.http.request import POSITION as HEADER

@@ -14,9 +14,9 @@ from confluent_kafka.schema_registry import Schema as Registered
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from devkit.child_process import Child, free_port
-from devkit.formats import TYPES, DetailedEvent, declared
-from devkit.schema_registry import SchemaRegistry
+from devkit.events.formats import TYPES, DetailedEvent, declared, registered
+from devkit.servers.child_process import Child, free_port
+from devkit.servers.schema_registry import SchemaRegistry
 from services.events import LISTENING_EVENTS, ListeningEvent
 from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES
@@ -32,6 +32,7 @@ from streamstate.verify.redis_state import RedisState
 from tests.collector import Collector
 from tests.integration.driving import headers
 from tests.integration.releases import PARTITIONS, Releases
+from tests.unit.formats.serializers import SERIALIZERS
 from tests.waiting import until
 
 PLAYS = 3_000
@@ -80,7 +81,7 @@ class Producing:
     def writer(self, kind: type) -> FormatEncoder:
         names = FIELDS if self.value else {}
         writer = FormatEncoder((LONG, LONG), kind, self.value, names, Registry(self.registry.url))
-        return writer.registered(self.topic) if self.value else writer
+        return registered(writer, self.topic) if self.value else writer
 
     def send(self, plays: Sequence[ListeningEvent], writer: FormatEncoder) -> None:
         for number, play in enumerate(plays):
@@ -168,11 +169,32 @@ def test_the_same_events_give_the_same_state_in_every_format(
     assert any(f"schema {producing.first.number} does not fit" in reason for reason in reasons)
 
 
+@pytest.mark.parametrize("kind", FORMATS)
+def test_keys_with_schemas_are_counted_where_apis_look(
+    kind: str,
+    releases: Releases,
+    registry: SchemaRegistry,
+    client: SchemaRegistryClient,
+    plays: Sequence[ListeningEvent],
+) -> None:
+    name, topic = f"metrics-keys-{kind}", f"plays-keys-{kind}"
+    releases.create(topic)
+    serialize = SERIALIZERS[kind](client, LONG, SerializationContext(topic, MessageField.KEY))
+    for play in plays[:500]:
+        releases.out.produce(topic, msgspec.json.encode(play), serialize(play.user_id))
+    releases.out.flush()
+    number = client.get_latest_version(f"{topic}-key").schema_id
+    formats = json.dumps({LISTENING_EVENTS: {"key": kind, "key_field": "id", "key_schema": number}})
+    with releases.released(METRICS, name, {LISTENING_EVENTS: topic}, FORMATS=formats, REGISTRY=registry.url):
+        pass
+    assert counted(releases, name) == {"dead_letters": 0, MISPLACED: 0}
+
+
 @pytest.mark.parametrize("value", FORMATS)
 def test_the_registry_accepts_the_schema_of_every_topic_of_the_demo(value: str, registry: SchemaRegistry) -> None:
     known = Registry(registry.url)
     for topic in TYPES:
-        writer = FormatEncoder((TEXT, TEXT), declared(topic, value), value, {}, known).registered(f"{topic}-{value}")
+        writer = registered(FormatEncoder((TEXT, TEXT), declared(topic, value), value, {}, known), f"{topic}-{value}")
         assert writer.number is not None
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from devkit import records, topics
+from devkit import topics
+from devkit.events import records
 from services.clicks.model import APP as CLICKS
 from services.events import LISTENING_EVENTS
 from services.metrics.model import APP as METRICS

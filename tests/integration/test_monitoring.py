@@ -10,8 +10,8 @@ import yaml
 from typer.testing import CliRunner
 
 from devkit.charts.dashboards import dashboards, metrics_of
-from devkit.child_process import LOCALHOST, Child, free_port
-from devkit.local_cluster import answers
+from devkit.cluster.local_cluster import answers
+from devkit.servers.child_process import LOCALHOST, Child, free_port
 from streamstate.cli.main import app
 from tests.integration.driving import Driving
 from tests.waiting import until

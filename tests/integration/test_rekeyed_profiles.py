@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from devkit.child_process import LOCALHOST, Child
-from devkit.schema_registry import SchemaRegistry
+from devkit.events.formats import registered
+from devkit.servers.child_process import LOCALHOST, Child
+from devkit.servers.schema_registry import SchemaRegistry
 from streamstate.cli.releases.promote import AHEAD
 from streamstate.cli.services import deployments
 from streamstate.formats.registered.registry import Registry
@@ -106,7 +107,7 @@ def test_each_record_counts_once_after_a_kill_between_publication_and_commit(
     deployment = Deployment(releases.cluster, NAME, host=releases.make)
     deployment.service = "profile"
     writer = FormatEncoder((TEXT, TEXT), Purchase, "avro", FORMAT["fields"], Registry(registry.url))
-    sales = Sales(releases, deployment, writer.registered(TOPIC).write)
+    sales = Sales(releases, deployment, registered(writer, TOPIC).write)
     for _ in range(BAD):
         sales.put(Purchase(None))
     sales.send(RECORDS)

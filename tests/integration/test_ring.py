@@ -17,9 +17,9 @@ import urllib3
 from confluent_kafka import Producer
 from typer.testing import CliRunner, Result
 
-from devkit import records
-from devkit.local_cluster import get
-from devkit.records import event
+from devkit.cluster.local_cluster import get
+from devkit.events import records
+from devkit.events.records import event
 from services.events import LISTENING_EVENTS
 from streamstate.cli import status
 from streamstate.cli.main import app
@@ -95,7 +95,17 @@ def _walked(url: str) -> bool:
 
 # Streams over the real ring: plays come in.
 
-(SNIPPET,) = re.findall(r"^```python\n(.*?)^for ", Path("docs/using.md").read_text(), re.DOTALL | re.MULTILINE)
+PAGE = Path("docs/using.md").read_text()
+(SNIPPET,) = re.findall(r"^```python\n(.*?)^for ", PAGE, re.DOTALL | re.MULTILINE)
+(CUT,) = re.findall(r"^redis-cli -u redis://127.0.0.1:6379 (client kill .*?) +#", PAGE, re.MULTILINE)
+
+
+def test_no_read_fails_when_connections_to_redis_are_cut(driving: Driving) -> None:
+    with redis.Redis(port=driving.cluster.redis.port) as client:
+        for user in range(1, 61):
+            assert driving.get(f"/v1/users/{user}/metrics").status < 500
+            if user % 20 == 10:
+                assert client.execute_command(*CUT.split()) > 1
 
 
 def test_a_play_shows_in_the_stream(driving: Driving) -> None:

@@ -3,16 +3,15 @@
 import json
 import re
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 import urllib3
 
-from devkit import records
-from devkit.child_process import LOCALHOST, free_port
-from devkit.local_cluster import LocalCluster, answers
+from devkit.cluster.local_cluster import variables
+from devkit.events import records
 from streamstate.cli.services import deployments
 from streamstate.keys import MARKER_HEADER, Marker
 from streamstate.settings import CommandSettings
@@ -21,11 +20,14 @@ from tests.deployment import Deployment
 from tests.integration.driving import headers
 from tests.integration.dying.model import DEATHS, died
 from tests.integration.releases import PARTITIONS, Releases
+from tests.integration.served import served
+from tests.integration.terminal import Terminal
 from tests.waiting import until
 
 PAGE = Path("docs/rules.md").read_text()
 [YAML] = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 [WEBHOOK] = re.findall(r"^```python\n(.*?)^for ", PAGE, re.DOTALL | re.MULTILINE)
+[READ] = re.findall(r"^(\.venv/bin/python .* read .*)$", PAGE, re.MULTILINE)
 INDEXED = "plays:    {count: all, over: [1h, ever], index: true}"
 PLAYS = 120
 USERS = range(1, 6)
@@ -37,25 +39,10 @@ FOUND = "where=plays_ever.ge.100"
 class Serving:
     """The deployment with its API and a gateway."""
 
-    def __init__(self, releases: Releases, file: Path, held: ExitStack) -> None:
+    def __init__(self, releases: Releases, deployment: Deployment, url: str) -> None:
         self._releases = releases
-        self._file = file
-        releases.create(TOPIC, SENT, f"{NAME}-dlq")
-        self.deployment = Deployment(releases.cluster, NAME, host=releases.make)
-        self.deployment.package, self.deployment.service = "tests.integration", "dying"
-        held.callback(self.deployment.close)
-        self.deployment.stream(PROFILE=str(file))
-        api, gateway = (f"{LOCALHOST}:{free_port()}" for _ in range(2))
-        self.url = f"http://{gateway}"
-        servers = {"KAFKA": releases.cluster.kafka.bootstrap, "REDIS": releases.cluster.redis.url}
-        own = {**servers, "NAME": NAME, "PROFILE": str(file), "ADVERTISE": api}
-        for service, address, settings in (
-            ("services.profile", api, own),
-            ("services.gateway", gateway, {"INSTANCES": json.dumps({NAME: api}), "OWNERS_TTL_S": "1"}),
-        ):
-            child = LocalCluster.api(service, f"{NAME}-{service}", address, file.parent, settings)
-            held.enter_context(child)
-            child.wait_until(lambda at=address: answers(f"http://{at}/livez"), 30)  # type: ignore[misc]
+        self.deployment = deployment
+        self.url = url
         until(lambda: self.get("/v1/users/alarms/count?where=plays_ever.ge.1").status == 200, 120, "the state")
 
     def get(self, path: str) -> Any:
@@ -101,8 +88,11 @@ def serving(releases: Releases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     indexed = re.sub(r"plays: .*", INDEXED, text, count=1)
     (file := tmp_path / "alarms.yaml").write_text(indexed)
     monkeypatch.setenv("STREAMSTATE_PROFILE", str(file))
-    with ExitStack() as held:
-        yield Serving(releases, file, held)
+    releases.create(TOPIC, SENT, f"{NAME}-dlq")
+    deployment = Deployment(releases.cluster, NAME, host=releases.make)
+    deployment.package, deployment.service = "tests.integration", "dying"
+    with served(deployment, "profile", tmp_path, PROFILE=str(file)) as url:
+        yield Serving(releases, deployment, url)
 
 
 def test_crossings_and_sizes_are_exact_through_killed_workers(serving: Serving, releases: Releases) -> None:
@@ -126,6 +116,9 @@ def test_crossings_and_sizes_are_exact_through_killed_workers(serving: Serving, 
     once = {Marker.decode(headers(record)[MARKER_HEADER]): json.loads(record.value() or b"") for record in sent}
     assert len(sent) > len(once) == len(CROSSED)
     assert {(each["key"], each["rule"], each["value"]) for each in once.values()} == CROSSED
+    with closing(Terminal({}, variables({"KAFKA": releases.cluster.kafka.bootstrap}))) as terminal:
+        typed = [json.loads(line.partition(":")[2]) for line in terminal.run(READ).text.splitlines()]
+    assert sorted((each["key"], each["rule"], each["value"]) for each in typed) == sorted(CROSSED)
     found: dict[str, Any] = {}
     exec(compile(WEBHOOK, "docs/rules.md", "exec"), found)
     with closing(found["crossings"](releases.cluster.kafka.bootstrap, SENT, "webhook")) as crossings:

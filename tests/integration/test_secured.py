@@ -19,10 +19,10 @@ from confluent_kafka import Producer
 from urllib3.exceptions import HTTPError
 
 from devkit import topics
-from devkit.child_process import LOCALHOST, Child, free_port
-from devkit.class_archive import ARCHIVE, shared_classes, spark_in
+from devkit.cluster.local_cluster import LocalCluster, answers, variables
 from devkit.demo import CACHE
-from devkit.local_cluster import LocalCluster, answers, variables
+from devkit.servers.child_process import LOCALHOST, Child, free_port
+from devkit.servers.class_archive import ARCHIVE, shared_classes, spark_in
 from services.clicks.model import APP, CLICKS_PER_REGION, UNKNOWN, USER_CLICKS, USER_REGIONS
 from streamstate.app import App
 from streamstate.deployment.connections import KafkaSettings

@@ -13,8 +13,8 @@ import psutil
 import pytest
 from confluent_kafka import Message, Producer
 
-from devkit.child_process import LOCALHOST, Child, free_port
-from devkit.local_cluster import answers
+from devkit.cluster.local_cluster import answers
+from devkit.servers.child_process import LOCALHOST, Child, free_port
 from services.clicks.model import APP, CLICKS_PER_REGION, USER_CLICKS, USER_REGIONS
 from streamstate.kafka.admin import Topics
 from streamstate.processing.decode import RawRecord

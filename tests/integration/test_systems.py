@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from devkit.class_archive import ARCHIVE, shared_classes
+from devkit.cluster.local_cluster import variables
 from devkit.demo import CACHE
-from devkit.local_cluster import variables
 from devkit.registry import EXAMPLES
+from devkit.servers.class_archive import ARCHIVE, shared_classes
 from streamstate.keys import MARKER_HEADER, Marker
 from tests.integration.driving import Driving
 from tests.integration.terminal import Example, Terminal, examples

@@ -6,8 +6,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from devkit.kafka_server import Kafka
-from devkit.local_cluster import LocalCluster
+from devkit.cluster.local_cluster import LocalCluster
+from devkit.servers.kafka import Kafka
 from devkit.topics import create as create_topics
 from streamstate.app import App, Fold, Source, Totals
 from streamstate.errors import Misconfigured

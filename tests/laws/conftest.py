@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import pytest
 import redis
 
-from devkit.redis_server import Redis
+from devkit.servers.redis import Redis
 from streamstate.state.redis import RedisStore
 from streamstate.state.redis_connections import Client, connect
 from streamstate.state.store import Claim, Store

@@ -81,8 +81,11 @@ class Network(FailingStore):
         self._require_still(wanted)
         return super().read(wanted)
 
-    def commit(self, *commits: Commit) -> None:
+    def commit(self, *commits: Commit, dry_run: bool = False) -> None:
         """All at once; the fate of the last commit counts."""
+        if dry_run:
+            super().commit(*map(self._at_node, commits), dry_run=True)
+            return
         *before, commit = commits
         for earlier in before:
             self.arrive(earlier)
@@ -139,12 +142,15 @@ class Network(FailingStore):
         self.incomplete -= frozenset(partitions)
 
     def _arrive(self, commit: Commit) -> None:
+        super().commit(self._at_node(commit))
+
+    def _at_node(self, commit: Commit) -> Commit:
         claim = commit.claim
         self._require_still({claim.partition})
         server, _, node = claim.server.rpartition(", node ")
         if int(node) != self._moves[claim.partition]:
             raise Fenced
-        super().commit(replace(commit, claim=replace(claim, server=server)))
+        return replace(commit, claim=replace(claim, server=server))
 
     def _require_still(self, partitions: Iterable[int]) -> None:
         if self.moving.intersection(partitions):

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamstate.archive.compaction import compact
-from streamstate.archive.files import SCHEMA, Archive
-from streamstate.archive.segments import Segment, covered, gaps, named, sections, superseded
 from streamstate.errors import StreamStateError
+from streamstate.history.archive.compaction import compact
+from streamstate.history.archive.files import SCHEMA, Archive
+from streamstate.history.archive.segments import Segment, covered, gaps, named, sections, superseded
 
 PLACE = ("plays", 3)
 SEGMENTS = st.lists(

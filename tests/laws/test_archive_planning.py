@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamstate.archive.compaction import compact, planned
-from streamstate.archive.files import Archive, Archived
-from streamstate.archive.planning import Unarchived, is_due, joins
-from streamstate.archive.rows import batch
-from streamstate.archive.segments import Segment, covered
+from streamstate.history.archive.compaction import compact, planned
+from streamstate.history.archive.files import Archive, Archived
+from streamstate.history.archive.planning import Unarchived, is_due, joins
+from streamstate.history.archive.rows import batch
+from streamstate.history.archive.segments import Segment, covered
 
 PLACE = ("plays", 0)
 LIMIT = 100

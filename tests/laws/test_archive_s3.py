@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from devkit.child_process import LOCALHOST, Child, free_port
-from streamstate.archive.compaction import compact
-from streamstate.archive.files import Archive
-from streamstate.archive.rows import Row, batch
-from streamstate.archive.segments import Segment
+from devkit.servers.child_process import LOCALHOST, Child, free_port
+from streamstate.history.archive.compaction import compact
+from streamstate.history.archive.files import Archive
+from streamstate.history.archive.rows import Row, batch
+from streamstate.history.archive.segments import Segment
 
 PROGRAM = shutil.which("versitygw", path=f".cache/go/bin{os.pathsep}{os.environ['PATH']}")
 PLACE = ("plays", 3)

@@ -46,9 +46,9 @@ class Watched(MemoryStore):
         super().__init__()
         self.commits: list[Commit] = []
 
-    def commit(self, *commits: Commit) -> None:
+    def commit(self, *commits: Commit, dry_run: bool = False) -> None:
         self.commits += commits
-        super().commit(*commits)
+        super().commit(*commits, dry_run=dry_run)
 
 
 def fed(driver: Driver, start: int, drawn: Sequence[int]) -> None:

@@ -6,8 +6,8 @@ from functools import partial
 import pytest
 from redis.exceptions import RedisError
 
-from devkit.child_process import LOCALHOST, free_port
-from devkit.redis_server import Redis
+from devkit.servers.child_process import LOCALHOST, free_port
+from devkit.servers.redis import Redis
 from streamstate.errors import Misconfigured
 from streamstate.state.operations import (
     DAY_MS,

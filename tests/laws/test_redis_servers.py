@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from devkit.child_process import LOCALHOST
+from devkit.servers.child_process import LOCALHOST
 from streamstate.cli.status import readable
 from streamstate.errors import Fenced, Misconfigured
 from streamstate.processing.decode import RawRecord

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from devkit import DevkitError
-from devkit.child_process import free_port
-from devkit.redis_server import Redis
+from devkit.servers.child_process import free_port
+from devkit.servers.redis import Redis
 from streamstate.errors import Fenced, IncompleteCommit
 from streamstate.state.operations import (
     Append,

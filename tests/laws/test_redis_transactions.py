@@ -10,8 +10,8 @@ import pytest
 import redis
 from redis.exceptions import RedisError, ResponseError
 
-from devkit.child_process import LOCALHOST, free_port
-from devkit.redis_server import Redis
+from devkit.servers.child_process import LOCALHOST, free_port
+from devkit.servers.redis import Redis
 from streamstate.state import redis_rights as acl
 from streamstate.state.operations import Between, Fields, IncrementScores, Insert, Merge, Operation, Read, Top, Value
 from streamstate.state.redis import RedisStore

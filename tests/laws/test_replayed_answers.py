@@ -11,9 +11,9 @@ from devkit.registry import app as app_of
 from services.events import LISTENING_EVENTS
 from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES
-from streamstate.answers.feed import MergedLogs, dated
-from streamstate.answers.past import Past, behind
 from streamstate.app import App
+from streamstate.history.answers.feed import MergedLogs, dated
+from streamstate.history.answers.past import Past, behind
 from streamstate.keys import LONG
 from streamstate.processing.decode import Refusal
 from streamstate.state.memory import MemoryStore

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 import redis
 
-from devkit.child_process import LOCALHOST, free_port
-from streamstate.backup.loaded import SavedPartitions, loaded
-from streamstate.backup.restorer import Restorer
-from streamstate.backup.snapshots import take
+from devkit.servers.child_process import LOCALHOST, free_port
 from streamstate.errors import Declined, Fenced, IncompleteCommit
+from streamstate.history.backup.loaded import SavedPartitions, loaded
+from streamstate.history.backup.restorer import Restorer
+from streamstate.history.backup.snapshots import take
 from streamstate.state.deletion import StateDeleter
 from streamstate.state.operations import Put
 from streamstate.state.redis import RedisStore

@@ -181,9 +181,9 @@ class TestEveryStore:
         more = {"a": beyond if number > 0 else -beyond}
         last: Operation = Merge("f", add=more) if ranked is None else IncrementScores("t", {**more, **ranked})
         commits = step(other, STEP), step(claim, [Put("v", "x"), last], 1, 2)
-        for take, position in ((store.check, None), (store.commit, 1)):
+        for dry_run, position in ((True, None), (False, 1)):
             with pytest.raises(Inexact) as refused:
-                take(*commits)
+                store.commit(*commits, dry_run=dry_run)
             assert refused.value.refused == [1]
             assert store.read({1: []})[1].positions.get(T) == position
         assert read_snapshot(store, reads=[Value("v"), Fields("f"), Top("t", 9)]).values == [

@@ -12,10 +12,10 @@ import pytest
 
 from devkit.registry import app as app_of
 from services.events import LISTENING_EVENTS
-from streamstate.answers.columns import Columns
-from streamstate.answers.unloading import MANIFEST, POSITION, Unloading, key_pattern
 from streamstate.app import App
 from streamstate.errors import Declined
+from streamstate.history.answers.columns import Columns
+from streamstate.history.answers.unloading import MANIFEST, POSITION, Unloading, key_pattern
 from streamstate.keys import LONG, partition_of
 from streamstate.processing.decode import RawRecord
 from streamstate.state.redis import RedisStore

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from typer.main import get_group
 
-from devkit import command_reference, data_model, profile_reference, reference, rights, site
+from devkit.docs import command_reference, data_model, profile_reference, reference, rights, site
 from streamstate.cli.main import app
 from streamstate.settings import PREFIX
 from tests.findings import faults

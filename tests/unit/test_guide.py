@@ -112,7 +112,9 @@ GENERATED = {
 KNOWN = """
 import json
 from pathlib import Path
-from devkit import local_cluster, registry, rights, topics
+from devkit import registry, topics
+from devkit.cluster import local_cluster
+from devkit.docs import rights
 from devkit.charts import skaffold
 
 plan = local_cluster.Plan(Path(), Path(), 1, 2, 3)
@@ -141,7 +143,7 @@ class Copy:
         for path, text in FILES.items():
             if path.startswith(f"services/{NAME}/"):
                 (root / path).write_text(text)
-        self.python("-m", "devkit.reference")
+        self.python("-m", "devkit.docs.reference")
         self.python("-m", "devkit.charts")
 
     def contents(self) -> dict[str, str]:

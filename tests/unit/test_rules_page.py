@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from services.gateway.crossings import event
+from services.gateway.streams.crossings import event
 from streamstate.keys import LONG
 from streamstate.profile import profile_app
 from streamstate.profile.file import parse

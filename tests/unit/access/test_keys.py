@@ -12,7 +12,7 @@ from devkit.registry import SERVICES, app
 from streamstate.cli.main import app as command
 from streamstate.deployment.overrides import renamed
 from streamstate.errors import Misconfigured
-from streamstate.kafka import rights as kafka
+from streamstate.kafka.security import rights as kafka
 from streamstate.state import redis_rights as redis
 from streamstate.state.operations import Read
 from streamstate.web.access import internal, keys, watched_file

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from devkit.charts.dashboards import SCHEMA_VERSION, dashboards, metrics_of
-from devkit.reference import METRICS
+from devkit.docs.reference import METRICS
 
 RULES = Path("charts/monitoring/rules.yaml").resolve()
 ALERTS: dict[str, Any] = {

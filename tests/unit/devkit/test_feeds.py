@@ -12,16 +12,22 @@ from typing import Any
 
 import pytest
 
-from devkit import DevkitError, sample_events
-from devkit import feed as feeding
+from devkit import DevkitError
 from devkit.bench.wrk import parse
-from devkit.feed import Feed
+from devkit.events import feed as feeding
+from devkit.events import sample_events
+from devkit.events.feed import Feed
+from devkit.events.formats import registered
+from devkit.events.lfm import Files
+from devkit.events.records import Event
+from devkit.events.sample_events import Catalogue
 from devkit.feed_command import paced
-from devkit.lfm import Files
-from devkit.records import Event
-from devkit.sample_events import Catalogue
 from services.events import KINDS, LISTENING_EVENTS
 from services.notifications.model import OPEN
+from streamstate.errors import RegistryUnavailable
+from streamstate.formats.registered.registry import Registry
+from streamstate.formats.writing import FormatEncoder
+from streamstate.keys import TEXT
 
 # The invented catalogue and its listeners.
 
@@ -227,3 +233,18 @@ def test_answers_that_are_not_200_and_those_that_never_came_are_failures_and_ref
 def test_a_server_that_does_not_answer_is_an_error(output: str) -> None:
     with pytest.raises(DevkitError, match=r"refused|no answer at all"):
         parse(output, "Connection refused")
+
+
+def test_a_registry_that_is_slow_at_its_start_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[int | Exception] = [RegistryUnavailable("timed out"), 7]
+
+    def register(_registry: Registry, _subject: str, _schema: object) -> int:
+        if isinstance(answer := answers.pop(0), Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(Registry, "register", register)
+    monkeypatch.setattr("devkit.events.formats.AWAY_S", 0)
+    encoder = FormatEncoder((TEXT, TEXT), str, "avro", {}, Registry("http://127.0.0.1:1"))
+    assert registered(encoder, "lines").number == 7
+    assert answers == []

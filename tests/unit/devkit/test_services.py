@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from devkit import DevkitError, registry, topics
-from devkit.beside import Beside
-from devkit.child_process import Child, require_free_port
+from devkit.cluster.beside import Beside
+from devkit.cluster.local_cluster import LocalCluster
+from devkit.cluster.plan import Plan
+from devkit.cluster.streams import hosted
 from devkit.demo import DemoSettings, look_next, of_profiles
-from devkit.local_cluster import LocalCluster
-from devkit.plan import Plan
-from devkit.streams import hosted
+from devkit.servers.child_process import Child, require_free_port
 from streamstate.errors import Misconfigured
 from streamstate.profile import SERVICE as PROFILE
 from streamstate.releases import file
@@ -46,7 +46,7 @@ def cluster(rooms: str, tmp_path: Path) -> LocalCluster:
 
 def streams_of(host: Child) -> Sequence[str]:
     """The streams of a process, by its arguments."""
-    return host.argv[host.argv.index("devkit.streams") + 1 :]
+    return host.argv[host.argv.index("devkit.cluster.streams") + 1 :]
 
 
 def test_a_service_is_addressed_by_the_name_of_its_app(cluster: LocalCluster) -> None:

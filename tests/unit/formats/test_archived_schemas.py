@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from services.archive.schemas import SchemaKeeper
-from streamstate.archive.files import Archive
-from streamstate.archive.rows import Row
 from streamstate.errors import RegistryUnavailable
 from streamstate.formats.format import Format
 from streamstate.formats.registered.framing import framed
 from streamstate.formats.registered.registry import Registry, Schema
+from streamstate.history.archive.files import Archive
+from streamstate.history.archive.rows import Row
 from tests.unit.formats import known
 
 PLAY = Schema("AVRO", '{"type": "record", "name": "Play", "fields": []}')

@@ -15,14 +15,14 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from services.archive.schemas import SchemaKeeper
 from services.events import LISTENING_EVENTS, ListeningEvent
 from services.metrics.model import APP as METRICS
-from streamstate.archive.files import Archive
-from streamstate.archive.rows import Row
 from streamstate.errors import BadRecord
 from streamstate.formats.applied import formatted
 from streamstate.formats.format import Format
 from streamstate.formats.registered import protobuf
 from streamstate.formats.registered.declared import schema
 from streamstate.formats.registered.registry import Schema, write
+from streamstate.history.archive.files import Archive
+from streamstate.history.archive.rows import Row
 from streamstate.kafka.dlq.records import unframed
 from streamstate.keys import LONG, partition_of
 from streamstate.processing.decode import KEY_ID, MISPLACED, VALUE_ID, DeadLetter, framed

@@ -2,21 +2,17 @@
 
 import json
 import re
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
-from confluent_kafka.schema_registry.avro import AvroSerializer
-from confluent_kafka.schema_registry.json_schema import JSONSerializer
-from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from services.clicks.model import APP as CLICKS
 from services.events import LISTENING_EVENTS
 from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES
@@ -24,7 +20,6 @@ from streamstate.errors import BadRecord, Misconfigured, RegistryUnavailable
 from streamstate.formats.applied import formatted
 from streamstate.formats.format import Format
 from streamstate.formats.reading import KeyReader
-from streamstate.formats.registered import protobuf
 from streamstate.formats.registered.registry import Registry, Schema
 from streamstate.keys import CODECS, LONG, LONG_MAX, TEXT, KeyCodec, partition_of
 from streamstate.keys.framed import Framed
@@ -32,35 +27,9 @@ from streamstate.processing.decode import MISPLACED
 from streamstate.state.memory import MemoryStore
 from streamstate.testing import Driver
 from tests.unit.formats import known
+from tests.unit.formats.serializers import SERIALIZERS
 
-PROTO = 'syntax = "proto3";\nmessage Key {{ {} id = 1; }}\n'
 ids, texts = st.integers(0, LONG_MAX), st.text(st.characters(exclude_categories=["C"]), min_size=1, max_size=40)
-Serialize = Callable[[Any], bytes]
-
-
-def of_avro(client: SchemaRegistryClient, inner: KeyCodec[Any], context: SerializationContext) -> Serialize:
-    member = {"name": "id", "type": "long" if inner is LONG else "string"}
-    text = json.dumps({"type": "record", "name": "Key", "fields": [member]})
-    write: Any = AvroSerializer(client, text)
-    return lambda key: write({"id": key}, context)
-
-
-def of_protobuf(client: SchemaRegistryClient, inner: KeyCodec[Any], context: SerializationContext) -> Serialize:
-    schema = Schema("PROTOBUF", PROTO.format("int64" if inner is LONG else "string"))
-    kind: Any = protobuf.message_class(schema, (0,))
-    write: Any = ProtobufSerializer(kind, client, {"use.deprecated.format": False})
-    return lambda key: write(kind(id=key), context)
-
-
-def of_json(client: SchemaRegistryClient, inner: KeyCodec[Any], context: SerializationContext) -> Serialize:
-    kind = {"type": "integer" if inner is LONG else "string"}
-    text = json.dumps({"title": "Key", "type": "object", "properties": {"id": kind}})
-    compact = partial(json.dumps, separators=(",", ":"), ensure_ascii=False)
-    write: Any = JSONSerializer(text, client, json_encode=compact)
-    return lambda key: write({"id": key}, context)
-
-
-SERIALIZERS = {"avro": of_avro, "protobuf": of_protobuf, "jsonschema": of_json}
 
 
 @pytest.mark.parametrize("kind", SERIALIZERS)
@@ -155,5 +124,5 @@ def test_the_examples_of_the_page_are_formats_of_their_services(tmp_path: Path) 
     assert len(examples) > 2
     for text in examples:
         given = {topic: Format(**each) for topic, each in json.loads(text).items()}
-        (app,) = [app for app in (METRICS, NAMES) if {*given} <= {*app.topics, *app.emits}][:1]
+        (app,) = [app for app in (METRICS, NAMES, CLICKS) if {*given} <= {*app.topics, *app.emits}][:1]
         assert formatted(app, given, known.registry(tmp_path)) != app

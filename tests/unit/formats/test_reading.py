@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from devkit.formats import declared
+from devkit.events.formats import declared
 from services.clicks.model import APP as CLICKS
 from services.clicks.model import USER_CLICKS, USER_REGIONS, Region, Regions
 from services.events import LISTENING_EVENTS, YEAR_9999_MS, ListeningEvent

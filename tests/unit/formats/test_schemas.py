@@ -13,7 +13,7 @@ from fastavro import parse_schema, schemaless_writer
 from google.protobuf import descriptor_pb2
 from google.type import date_pb2  # type: ignore[import-untyped]
 
-from devkit.child_process import free_port
+from devkit.servers.child_process import free_port
 from services.events import LISTENING_EVENTS
 from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES_APP

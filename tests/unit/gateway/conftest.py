@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from werkzeug.test import Client
 
-from devkit.child_process import free_port
-from services.recommendations.live import warm_up
+from devkit.servers.child_process import free_port
+from services.recommendations.graph.live import warm_up
 from streamstate.web.access import internal, watched_file
 from tests.serving import Loop, Serve, Served, looping, serving
 from tests.unit.gateway.deployment import Services, started

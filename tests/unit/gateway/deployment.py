@@ -6,18 +6,18 @@ from typing import Any
 
 from werkzeug.test import Client
 
-from devkit.child_process import free_port
+from devkit.servers.child_process import free_port
 from services.events import LISTENING_EVENTS
 from services.gateway.api import build as build_gateway
-from services.gateway.owners import Owners
-from services.gateway.router import Router
+from services.gateway.routing.owners import Owners
+from services.gateway.routing.router import Router
+from services.gateway.routing.upstream import Upstream
 from services.gateway.settings import AccessSettings
-from services.gateway.upstream import Upstream
 from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES
 from services.recommendations.api import Pool
 from services.recommendations.api import build as build_recommendations
-from services.recommendations.live import Live
+from services.recommendations.graph.live import Live
 from services.recommendations.model import app as recommendations
 from services.recommendations.settings import PoolSettings, WindowSettings
 from streamstate.app import App

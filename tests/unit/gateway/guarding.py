@@ -44,9 +44,13 @@ NEEDED = {
     "/v1/albums/<key>": READ,
     "/v1/tracks/<key>": READ,
     "/v1/plays": EXPLORE,
+    "/v1/plays/stream": EXPLORE,
     "/v1/metrics/processors": ADMIN,
+    "/v1/metrics/processors/stream": ADMIN,
     "/v1/names/processors": ADMIN,
+    "/v1/names/processors/stream": ADMIN,
     "/v1/recommendations/processors": ADMIN,
+    "/v1/recommendations/processors/stream": ADMIN,
 }
 """What each route of the gateway, and each view of a service, is for."""
 
@@ -82,8 +86,9 @@ class Guarded:
     def paths(self) -> dict[str, str]:
         """Each route and view, and a request for it."""
         rules = {rule.rule for rule in self.app.flask.url_map.iter_rules()} - {"/v1/<path:rest>"}
-        views = {view.path for _, view in self.deployment.owners().now.views}
-        return {rule: request(rule) for rule in rules | views}
+        views = [view for _, view in self.deployment.owners().now.views]
+        paths = {view.path for view in views} | {f"{view.path}/stream" for view in views if not view.key}
+        return {rule: request(rule) for rule in rules | paths}
 
 
 def request(rule: str) -> str:

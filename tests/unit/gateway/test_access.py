@@ -6,9 +6,9 @@ import pytest
 from structlog.testing import capture_logs
 from werkzeug.test import Client
 
-from devkit.child_process import LOCALHOST
-from devkit.redis_server import Redis
-from services.gateway.access import CHALLENGE
+from devkit.servers.child_process import LOCALHOST
+from devkit.servers.redis import Redis
+from services.gateway.access.guard import CHALLENGE
 from services.gateway.settings import AccessSettings
 from services.metrics.model import APP as METRICS
 from streamstate.deployment.connections import HttpSettings

@@ -9,7 +9,7 @@ import pytest
 from services.gateway.names import NameCache
 from services.gateway.needs import DEMAND_COST, ReadRoutes
 from services.gateway.users import Users
-from services.recommendations.salsa import WALKS
+from services.recommendations.walks.salsa import WALKS
 from streamstate.view import READ
 from streamstate.web.http.request import MOST_PARAMETERS, Request, path_of
 from streamstate.web.server.openapi import MANY

@@ -17,9 +17,9 @@ from kubernetes.client import (
     V1ObjectMeta,
 )
 
-from devkit.child_process import LOCALHOST, free_port
-from services.gateway.endpoints import RELEASE_LABEL, SERVICE_LABEL, Endpoints, addresses, follow
-from services.gateway.upstream import SHARE, Upstream
+from devkit.servers.child_process import LOCALHOST, free_port
+from services.gateway.routing.endpoints import RELEASE_LABEL, SERVICE_LABEL, Endpoints, addresses, follow
+from services.gateway.routing.upstream import SHARE, Upstream
 from streamstate.web.client.instances import OWNER, Instances, InstanceUnreachable
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.problems import Problem

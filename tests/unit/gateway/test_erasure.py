@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 from werkzeug.test import Client
 
-from devkit.child_process import free_port
+from devkit.servers.child_process import free_port
 from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES
 from streamstate.app import App

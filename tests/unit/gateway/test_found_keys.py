@@ -24,6 +24,7 @@ key: long
 path: /v1/users/<key>/habits
 part: true
 measures: {visits: {count: all, over: [7d, ever], index: true}}
+rules: {often: {when: {visits: {ge: 5}}, over: ever}}
 """
 APP = profile_app(parse(YAML))
 FIND, COUNT = "/v1/users/habits/find", "/v1/users/habits/count"
@@ -101,6 +102,22 @@ def test_the_answers_need_the_scope_explore(guarded: Guarded) -> None:
                 headers={"Authorization": f"Bearer {guarded.keys[scope]}"},
             )
             assert response.status_code == {READ: 403, EXPLORE: 200, ADMIN: 200}[scope]
+
+
+def test_the_document_has_the_streams_of_answers(known: Client) -> None:
+    paths = get(known, "/openapi.json")["paths"]
+    names = [
+        [each["name"] for each in paths[path]["get"]["parameters"] if each["in"] == "query"]
+        for path in (COUNT, f"{COUNT}/stream")
+    ]
+    assert names[0] == names[1] == ["where", "at"]
+    assert "/v1/habits/processors" in paths
+    assert "/v1/habits/processors/stream" not in paths
+    assert {path for path in paths if path.startswith("/v1/rules/")} == {
+        "/v1/rules/habits/often",
+        "/v1/rules/{rule}/stream",
+        "/v1/rules/{profile}/{rule}/stream",
+    }
 
 
 def test_the_size_of_a_segment_is_sent_again_when_it_has_changed(services: Services) -> None:

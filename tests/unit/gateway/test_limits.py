@@ -11,9 +11,9 @@ import urllib3
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devkit.child_process import LOCALHOST, free_port
-from devkit.redis_server import Redis
-from services.gateway.limits import Limiter, OwnBuckets, SharedBuckets
+from devkit.servers.child_process import LOCALHOST, free_port
+from devkit.servers.redis import Redis
+from services.gateway.access.limits import Limiter, OwnBuckets, SharedBuckets
 from streamstate.state.redis_reader import open_commands
 from streamstate.web.access import keys
 from tests.serving import new_address, running

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from werkzeug.test import Client
 
-from services.gateway.directory import BESIDE, Directory
 from services.gateway.names import NameCache, NamedObjects, Names
-from services.gateway.owners import Owners
+from services.gateway.routing.directory import BESIDE, Directory
+from services.gateway.routing.owners import Owners
 from services.gateway.search import DRAWN, MOST_DIGITS, candidates, drawn, tried
 from services.gateway.system import service
 from streamstate.keys import LONG, LONG_MAX, partition_of

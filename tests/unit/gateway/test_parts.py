@@ -117,6 +117,15 @@ def test_a_parameter_that_a_part_refuses_is_a_400(reader: Client) -> None:
     assert ask(reader, "?explain=0.5", STRANGER).status_code == 404
 
 
+def test_views_of_names_without_a_service_are_named(deployment: Services) -> None:
+    del deployment.at["names"]
+    answer = deployment.gateway().get(f"/v1/users/{USER}?parts=metrics").get_json()
+    assert answer["topTenArtists"][0]["name"] is None
+    assert answer["warnings"] == [
+        "names: no service answers artists, albums, tracks; deploy it, or name it to the gateway"
+    ]
+
+
 def test_a_service_that_has_not_answered_yet_is_named(deployment: Services) -> None:
     for one in deployment.at["recommendations"]:
         one.stop()

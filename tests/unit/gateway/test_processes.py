@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import urllib3
 
-from devkit.child_process import LOCALHOST, Child, free_port
-from devkit.local_cluster import LocalCluster, answers
-from devkit.redis_server import Redis
+from devkit.cluster.local_cluster import LocalCluster, answers
+from devkit.servers.child_process import LOCALHOST, Child, free_port
+from devkit.servers.redis import Redis
 from services.metrics.model import APP as METRICS
 from streamstate.spark.status import serve
 from streamstate.state.redis import RedisStore

@@ -11,9 +11,9 @@ import pytest
 import urllib3
 from structlog.testing import capture_logs
 
-from devkit.child_process import free_port
-from services.gateway.directory import BESIDE, Directory, ServiceMap
-from services.gateway.owners import LEAST_S, LIVE_S, Owners
+from devkit.servers.child_process import free_port
+from services.gateway.routing.directory import BESIDE, Directory, ServiceMap
+from services.gateway.routing.owners import LEAST_S, LIVE_S, Owners
 from services.metrics.model import APP as METRICS
 from streamstate.app import App
 from streamstate.deployment.overrides import renamed

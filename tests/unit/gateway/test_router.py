@@ -1,7 +1,9 @@
 """From a key to its owner: straight, over a stale map, and around an owner that is gone."""
 
+import asyncio
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -9,9 +11,10 @@ from urllib.parse import urlencode
 
 import pytest
 
-from devkit.child_process import free_port
-from services.gateway.owners import Owners
-from services.gateway.router import MOST_QUERY_BYTES, queries
+from devkit.servers.child_process import free_port
+from services.gateway.routing.owners import Owners
+from services.gateway.routing.router import MOST_QUERY_BYTES, Router, queries
+from services.gateway.routing.upstream import CROWD
 from streamstate.keys import LONG, partition_of
 from streamstate.state.store import Commit, OffsetAdvance, Origin
 from streamstate.web.http.problems import MOST_KEYS, Problem
@@ -128,6 +131,27 @@ def test_an_owner_that_discovery_does_not_know_is_not_dialled(deployment: Servic
     deployment.stores["metrics"].claim(PLACE, stranger.address, {})
     answer = ask(deployment, owners)
     assert (answer.status, stranger.seen) == (200, [])
+
+
+def test_any_instance_is_the_same_instance_for_a_key_until_crowded_or_gone(deployment: Services) -> None:
+    known, upstream = deployment.owners().now.service("recommendations"), deployment.upstream()
+    view, router = known.views["recommended-artists"], Router(upstream)
+
+    async def served_by(users: Iterable[int]) -> list[str]:
+        calls = [router.ask_view(known, view, str(user), [], soon()) for user in users]
+        return [answer.served_by for answer in await asyncio.gather(*calls)]
+
+    def in_turn(users: Iterable[int]) -> list[str]:
+        return [deployment.loop.run(served_by([user]))[0] for user in users]
+
+    first = in_turn(range(25))
+    assert min(Counter(first).values()) >= 4
+    assert in_turn(range(25)) == first
+    crowd = deployment.loop.run(served_by([1] * 2 * CROWD))
+    assert Counter(crowd) == dict.fromkeys(set(first), CROWD)
+    gone = deployment.at["recommendations"][0]
+    gone.stop()
+    assert set(in_turn(range(25))) == {deployment.at["recommendations"][1].address}
 
 
 def test_the_number_of_partitions_is_the_topics_never_the_maps(deployment: Services) -> None:

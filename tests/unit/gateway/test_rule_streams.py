@@ -114,7 +114,7 @@ def test_each_client_gets_each_crossing_from_its_connection_on(
 def test_a_client_gets_the_crossings_that_it_missed_once_each(
     services: Services, gateway: Asgi, visits: Visits, monkeypatch: pytest.MonkeyPatch, own: int
 ) -> None:
-    monkeypatch.setattr("services.gateway.crossings.OWN", own)
+    monkeypatch.setattr("services.gateway.streams.crossings.OWN", own)
     client = listen(services, gateway)
     visits.cross(*USERS[:20])
     seen = [*heard(client, 7)]
@@ -131,7 +131,7 @@ def test_a_client_gets_the_crossings_that_it_missed_once_each(
 def test_a_slow_client_misses_nothing(
     services: Services, gateway: Asgi, visits: Visits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.gateway.crossings.PAGES", 1)
+    monkeypatch.setattr("services.gateway.streams.crossings.PAGES", 1)
     fast, slow = listen(services, gateway), listen(services, gateway)
     slow.busy()
     for user in USERS[:10]:
@@ -174,7 +174,7 @@ def test_two_profiles_with_a_rule_of_one_name_are_told_apart(services: Services,
 def test_a_topic_with_too_many_partitions_has_no_streams(
     services: Services, gateway: Asgi, visits: Visits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.gateway.crossings.LONGEST", len("visits%3A0%3D3"))
+    monkeypatch.setattr("services.gateway.streams.crossings.LONGEST", len("visits%3A0%3D3"))
     client = listen(services, gateway)
     visits.cross(*USERS)
     end = client.next()

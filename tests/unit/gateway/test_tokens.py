@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 from werkzeug.test import Client, TestResponse
 
-from devkit.child_process import free_port
-from services.gateway import tokens
+from devkit.servers.child_process import free_port
+from services.gateway.access import tokens
 from services.gateway.settings import AccessSettings
 from streamstate.web.server import asgi
 from streamstate.web.server.asgi import Asgi

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from werkzeug.test import Client
 
-from services.gateway.directory import LocatedPart
-from services.gateway.limits import Lease, OwnBuckets
+from services.gateway.access.limits import Lease, OwnBuckets
+from services.gateway.routing.directory import LocatedPart
 from services.gateway.users import Users
 from streamstate.keys import LONG, partition_of
 from streamstate.web.partition_map import VERSIONS
@@ -163,7 +163,7 @@ def test_what_any_instance_answers_does_not_hold_up_what_owners_answer(
     part, goes_on = Users.part, threading.Event()
 
     async def hanging(users: Users, located: LocatedPart, *asked: Any) -> dict[str, Any]:
-        while located[1].anywhere and not goes_on.is_set():
+        while located.view.anywhere and not goes_on.is_set():
             await asyncio.sleep(0.01)
         return await part(users, located, *asked)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from services.events import KINDS, LISTENING_EVENTS
-from services.recommendations.graph import Bipartite, Graph
+from services.recommendations.graph.bipartite import Bipartite, Graph
 from services.recommendations.model import app
 from services.recommendations.settings import WindowSettings
 from streamstate.keys import LONG, partition_of

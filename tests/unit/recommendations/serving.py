@@ -5,10 +5,10 @@ from typing import Any
 
 from werkzeug.test import Client
 
-from services.recommendations import control
 from services.recommendations.api import Pool, build
-from services.recommendations.control import Rules
-from services.recommendations.live import Live
+from services.recommendations.control import exclusions
+from services.recommendations.control.exclusions import Rules
+from services.recommendations.graph.live import Live
 from services.recommendations.model import app
 from services.recommendations.settings import ListSettings, PoolSettings, WindowSettings
 from streamstate.app import App
@@ -53,7 +53,7 @@ def served(loop: Loop, of: App | None = None, *, stable_s: int = 0, shown_age_s:
     topics = FixedTopics(dict.fromkeys(of.topics, PARTITIONS))
     live, freshness = Live(store, WINDOW), Freshness(topics, of.topics)
     parts = load(ApiSettings), MemoryReader(store), freshness, live, Pool(load(PoolSettings))
-    followed = control.rules(of, store)
+    followed = exclusions.rules(of, store)
     settings = ListSettings.model_construct(stable_s=stable_s, shown_age_s=shown_age_s)
     wsgi = loop.wsgi(build(of, *parts, lists=settings, rules=followed))
     return Recommender(store, live, Client(wsgi), wsgi, followed)

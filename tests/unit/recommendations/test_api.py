@@ -1,15 +1,20 @@
 """The recommender over HTTP: parameters, the fallback, explanations, status."""
 
+from operator import eq
 from typing import Any
 
 import pytest
 
 from services.events import KINDS
-from services.recommendations.answers import AllRecommendations, Recommendations
-from services.recommendations.live import warm_up
-from services.recommendations.queries import slot_seed
-from services.recommendations.salsa import WALKS
+from services.recommendations.answers import AllRecommendations, Parameters, Recommendations
+from services.recommendations.control.exclusions import Control
+from services.recommendations.graph.bipartite import Graph
+from services.recommendations.graph.live import warm_up
+from services.recommendations.kept import KeptLists, Walked
+from services.recommendations.queries import Query, slot_seed
+from services.recommendations.walks.salsa import WALKS, Recommendation
 from tests.contract import hold
+from tests.raw import Play
 from tests.serving import Loop, sample, scrape
 from tests.unit.recommendations.following import PARTITIONS, driver, fold, records
 from tests.unit.recommendations.serving import ME, PLAYS, STRANGER, Recommender, served
@@ -130,6 +135,83 @@ def test_lists_stay_the_same_for_a_time_slot(monkeypatch: pytest.MonkeyPatch, lo
     assert scores() != first
 
 
+def test_a_list_stays_while_others_play_and_changes_with_the_users_own_plays(loop: Loop) -> None:
+    steady = served(loop, stable_s=STABLE_S)
+    played: list[Play] = []
+
+    def play(*plays: Play) -> None:
+        played.extend(plays)
+        fold(driver(steady.store), records(played))
+        steady.follow()
+
+    def lists(query: str) -> list[Any]:
+        similar = steady.client.get(f"/v1/artists/7/similar{query}").get_json()["items"]
+        return [steady.get(f"{ME}/recommendations/artists{query}")["items"], similar]
+
+    play(*PLAYS)
+    whole, short, seeded = (lists(query) for query in ("?limit=2", "?limit=3", "?limit=2&seed=5"))
+    play(
+        *[(user, artist, artist + 10, artist + 20, 0) for user in (2, 3, 4) for artist in (7, 9, 10) for _ in range(9)]
+    )
+    assert lists("?limit=2") == whole
+    assert lists("?limit=2&walks=319") != whole
+    assert lists("?limit=2&exclude=8")[0] != whole[0]
+    assert not any(map(eq, short + seeded, lists("?limit=3") + lists("?limit=2&seed=5")))
+    play((ME, 9, 19, 29, 0))
+    mine, similar = lists("?limit=2")
+    assert [item["id"] for item in mine] == [10, 8]
+    assert similar == whole[1]
+
+
+def test_a_kept_list_says_its_position_and_a_demand_makes_a_new_list(loop: Loop) -> None:
+    steady = served(loop, stable_s=STABLE_S)
+    played = [*PLAYS]
+
+    def positions_of(path: str, **headers: str) -> str:
+        fold(driver(steady.store), records(played))
+        steady.follow()
+        return steady.client.get(f"/v1/users/{ME}/recommendations/{path}", headers=headers).headers["Position"]
+
+    first = positions_of("artists?limit=1")
+    played += [(2, 11, 21, 31, 0)] * 5
+    assert positions_of("artists?limit=1") == first
+    newest = positions_of("albums?limit=1")
+    assert newest != first
+    assert positions_of("artists?limit=1", **{"X-Min-Position": newest}) == newest
+    assert positions_of("artists?limit=1") == newest
+
+
+def test_no_list_of_a_graph_outlives_the_graph(loop: Loop) -> None:
+    steady = served(loop, stable_s=STABLE_S)
+    lists = []
+    for others in ([(2, 8, 8, 8, 0)], [(2, 9, 9, 9, 0)]):
+        fold(driver(steady.store), records([(ME, 7, 7, 7, 0), (2, 7, 7, 7, 0), *others]))
+        steady.follow()
+        lists.append([item["id"] for item in steady.get(f"{ME}/recommendations/artists?limit=1")["items"]])
+        steady.store.empty()
+    assert lists == [[8], [9]]
+
+
+def test_explanations_are_kept_with_a_list(loop: Loop) -> None:
+    steady = served(loop, stable_s=STABLE_S)
+    fold(driver(steady.store), records([*PLAYS, *[(2, item, item, item, 0) for item in range(10, 20)]]))
+    steady.follow()
+    for _ in range(2):
+        plain, why = (steady.get(f"{ME}/recommendations{query}") for query in ("", "?explain=true"))
+        assert len(plain["artistRecommendations"]) == 10
+        assert not any("why" in item for item in plain["artistRecommendations"])
+        assert all(item["why"] for item in why["artistRecommendations"])
+
+
+def test_kept_lists_have_a_bound() -> None:
+    kept, asked = KeptLists(Graph(KINDS, 1), 125), Parameters(limit=10, exclude="1,2,3,4,5")
+    found = Recommendation([(item, 1) for item in range(10)], WALKS, explanations={1: [(1, 1)] * 5})
+    for name in range(20):
+        query = Query("tracks", asked, name, STABLE_S, Control(), of_item=False)
+        kept.keep(name, query, Walked(found, dict.fromkeys(range(5), 1)))
+    assert [name for name in range(20) if kept.get(name)] == [15, 16, 17, 18, 19]
+
+
 def test_lists_change_one_after_another_and_in_each_slot() -> None:
     at = {user: [slot_seed(f"{user}", STABLE_S, now) for now in range(2 * STABLE_S)] for user in range(50)}
     changes = [next(now for now in range(STABLE_S) if seeds[now] != seeds[now + 1]) for seeds in at.values()]
@@ -168,15 +250,14 @@ def test_the_graph_is_measured(recommender: Recommender) -> None:
     assert sum(sample(text, "recommendations_graph_lag", partition=str(p)) or 0 for p in range(PARTITIONS)) > 0
 
 
-@pytest.fixture
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The shortest deadline, for requests started from now on."""
+def test_what_is_answered_is_what_the_document_says(
+    recommender: Recommender, loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("STREAMSTATE_DEADLINE_MS", "10")
-
-
-@pytest.mark.usefixtures("hasty")
-def test_what_is_answered_is_what_the_document_says(recommender: Recommender) -> None:
-    hold(recommender.wsgi)
+    hasty = served(loop)
+    fold(driver(hasty.store), records(PLAYS))
+    hasty.follow()
+    hold(hasty.wsgi, recommender.wsgi)
 
 
 def test_all_kinds_are_answered_at_once_and_lists_that_are_popular_are_named(recommender: Recommender) -> None:

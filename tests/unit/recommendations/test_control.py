@@ -1,15 +1,12 @@
-"""What operators, clients and shown items keep out of lists; and the page that says so."""
+"""What operators, clients and shown items keep out of lists."""
 
-import json
-import re
 import time
 from itertools import count
-from pathlib import Path
 
 import pytest
 
 from services.recommendations.api import create
-from services.recommendations.live import warm_up
+from services.recommendations.graph.live import warm_up
 from services.recommendations.model import app
 from services.recommendations.settings import WindowSettings
 from streamstate.keys import LONG, partition_of
@@ -20,8 +17,6 @@ from streamstate.testing import Driver
 from tests.serving import Loop
 from tests.unit.recommendations.following import PARTITIONS, WINDOW, fold, records
 from tests.unit.recommendations.serving import ME, PLAYS, STRANGER, Recommender, served
-
-PAGE = Path("docs/recommendations.md").read_text()
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -77,7 +72,7 @@ def test_operators_deny_and_allow_items_and_categories(controlled: tuple[Recomme
 
 
 def test_the_rules_of_a_partition_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.recommendations.rules.MOST_RULES", 2)
+    monkeypatch.setattr("services.recommendations.control.rules.MOST_RULES", 2)
     stream = Driver(app(WindowSettings.model_construct(window=WINDOW, recommendation_rules=True)), MemoryStore())
     stream.feed(0, {"recommendation-rules": [(n, 0, f"tracks:{n}".encode(), b"{}") for n in range(4)]})
     (value,) = stream.store.read({0: [Value("rules")]})[0].values
@@ -112,27 +107,3 @@ def test_an_api_by_its_settings_reads_the_topics(monkeypatch: pytest.MonkeyPatch
     paths = [rule.rule for rule in create().flask.url_map.iter_rules()]
     assert "/v1/artists/<key>/similar" in paths
     assert app(load(WindowSettings)).topics == ("listening-events", "recommendation-rules", "shown")
-
-
-RECORD = re.compile(r"(\S+?)\|(.*)")
-
-
-def test_the_commands_of_the_page_print_its_answers(controlled: tuple[Recommender, Driver]) -> None:
-    recommender, stream = controlled
-    recommender.follow()
-    asked = ""
-    blocks = re.findall(r"^```(sh|json|text)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
-    for offset, (kind, text) in enumerate(blocks):
-        if kind == "sh":
-            (asked,) = re.findall("http://127.0.0.1:8080([^']*)", text)
-        elif kind == "json":
-            assert recommender.client.get(asked).get_json(force=True) == json.loads(text)
-        else:
-            for line, (key, value) in enumerate(RECORD.findall(text)):
-                shown = key.isdigit()
-                topic, raw = ("shown", LONG.encode(int(key))) if shown else ("recommendation-rules", key.encode())
-                record = (10 * offset + line, int(time.time() * 1000), raw, value.encode())
-                stream.feed(partition_of(raw, PARTITIONS), {topic: [record]})
-            recommender.follow()
-    assert len(blocks) > 10
-    assert not stream.dead

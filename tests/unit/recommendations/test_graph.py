@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from devkit.bench.data import listening
 from services.recommendations.api import Pool
-from services.recommendations.graph import Bipartite, Graph
-from services.recommendations.ids import IdTable
-from services.recommendations.lists import LENGTH, START
+from services.recommendations.graph.bipartite import Bipartite, Graph
+from services.recommendations.graph.ids import IdTable
+from services.recommendations.graph.lists import LENGTH, START
 from services.recommendations.packing import PlayBatch, pack, unpack
-from services.recommendations.salsa import recommend
 from services.recommendations.settings import PoolSettings
+from services.recommendations.walks.salsa import recommend
 from streamstate.keys import LONG_MAX
 from streamstate.web.http.problems import Problem
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.events import LISTENING_EVENTS
-from services.recommendations.graph import Graph, Int64s
-from services.recommendations.live import Live
+from services.recommendations.graph.bipartite import Graph, Int64s
+from services.recommendations.graph.live import Live
 from services.recommendations.model import PLAYS as LOG
 from services.recommendations.model import app
 from services.recommendations.settings import WindowSettings
@@ -114,7 +114,7 @@ def test_a_failure_between_reading_and_keeping_loses_nothing(monkeypatch: pytest
         append(graph, new)
 
     following = live(store)
-    monkeypatch.setattr("services.recommendations.live.warm_up", lambda: None)
+    monkeypatch.setattr("services.recommendations.graph.live.warm_up", lambda: None)
     monkeypatch.setattr(Graph, "append", failing)
     asyncio.run(following.start())
     until(lambda: len(following.held) == len(PLAYS))

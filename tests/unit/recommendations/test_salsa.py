@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from devkit.bench.data import listening
-from services.recommendations.graph import Bipartite, Graph
-from services.recommendations.salsa import WALKS, Start, recommend
-from services.recommendations.walk import LOOKS
+from services.recommendations.graph.bipartite import Bipartite, Graph
+from services.recommendations.walks.salsa import WALKS, Start, recommend
+from services.recommendations.walks.walk import LOOKS
 
 RESET, LENGTH, ROUNDS = 0.1, 100, 50
 LONG = 100  # rounds after which the power iteration stands still: 0.9 ** 100 < 0.0001

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from devkit.child_process import Child
+from devkit.servers.child_process import Child
 from tests.serving import new_address, running
 from tests.unit.streaming.api import EVENT_BYTES, HEARTBEAT_S
 from tests.waiting import until

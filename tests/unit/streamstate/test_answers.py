@@ -12,11 +12,11 @@ import pytest
 
 from devkit.registry import SERVICES
 from devkit.registry import app as app_of
-from streamstate.answers.columns import Columns
-from streamstate.answers.rows import by_partition, read
-from streamstate.archive.files import require_empty
-from streamstate.cli.history.replay import offsets_at
+from streamstate.cli.answers.replay import offsets_at
 from streamstate.errors import BadKey, Declined
+from streamstate.history.answers.columns import Columns
+from streamstate.history.answers.rows import by_partition, read
+from streamstate.history.archive.files import require_empty
 from streamstate.keys import LONG, partition_of
 from streamstate.state.store import TopicPartition
 

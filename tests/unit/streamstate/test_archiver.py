@@ -13,9 +13,9 @@ from werkzeug.test import Client
 from services.archive.archiver import Archiver
 from services.archive.settings import ArchiverSettings
 from services.archive.status import STILL_S, ArchiverStatus
-from streamstate.archive.files import Archive
-from streamstate.archive.rows import Row, batch
-from streamstate.archive.segments import Segment, covered
+from streamstate.history.archive.files import Archive
+from streamstate.history.archive.rows import Row, batch
+from streamstate.history.archive.segments import Segment, covered
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.security import OPEN, Security
 from streamstate.state.store import Origin, TopicPartition
@@ -205,7 +205,7 @@ def test_a_turn_survives_an_unreachable_kafka_and_a_full_disk(turns: Turns, monk
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("streamstate.archive.unfinished.Unfinished.keep", full)
+        patch.setattr("streamstate.history.archive.unfinished.Unfinished.keep", full)
         turns.turn()
     assert "No space left" in turns.reason()
     assert turns.status.failures == 2

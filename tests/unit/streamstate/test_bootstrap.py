@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from devkit import registry
-from devkit.child_process import free_port
+from devkit.servers.child_process import free_port
 from streamstate.bootstrap import commands
 
 PROCESSES = {
     "stream": (("streamstate.spark", "services.metrics"), 3),
-    "streams": (("devkit.streams", "metrics-0=127.0.0.1:8101"), 3),
+    "streams": (("devkit.cluster.streams", "metrics-0=127.0.0.1:8101"), 3),
     "command": (("streamstate.cli.main", "verify", "metrics"), 3),
     "smoke": (("services.smoke", "http://127.0.0.1:1"), 3),
     "demo": (("devkit.demo",), 1),

@@ -12,13 +12,13 @@ from confluent_kafka import KafkaError, KafkaException
 from redis.exceptions import AuthenticationError, NoPermissionError, RedisError, ResponseError
 from typer.testing import CliRunner, Result
 
-from streamstate.archive.files import Archive
-from streamstate.archive.rows import batch
-from streamstate.archive.segments import Segment
 from streamstate.cli.main import app
 from streamstate.cli.output import failing
 from streamstate.cli.services import deployments
 from streamstate.errors import Misconfigured, StreamStateError
+from streamstate.history.archive.files import Archive
+from streamstate.history.archive.rows import batch
+from streamstate.history.archive.segments import Segment
 from streamstate.settings import CommandSettings
 
 
@@ -239,7 +239,7 @@ def test_what_is_no_archive_is_an_error(tmp_path: Path) -> None:
 def test_rows_of_a_training_set_are_read_before_kafka(tmp_path: Path) -> None:
     def said(path: Path) -> str:
         arguments = ("replay", "metrics", "metrics", "--rows", str(path), "--to", str(tmp_path / "to"))
-        result = run(*arguments, KAFKA="127.0.0.1:1")
+        result = run(*arguments, REDIS="redis://127.0.0.1:1/0", KAFKA="127.0.0.1:1")
         return " ".join(result.stderr.replace("│", " ").split())
 
     assert "does not exist" in said(Path("none.csv"))

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, Message
 
-from streamstate.archive.files import SCHEMA, Archive, ReplacedTopic
-from streamstate.archive.segments import Segment
 from streamstate.errors import Misconfigured, StreamStateError
+from streamstate.history.archive.files import SCHEMA, Archive, ReplacedTopic
+from streamstate.history.archive.segments import Segment
 from streamstate.kafka import history
 from streamstate.kafka.history import TopicHistory
 from streamstate.kafka.security import OPEN

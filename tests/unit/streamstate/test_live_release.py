@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from services.profile.settings import HABITS
 from streamstate.cli import status as state
-from streamstate.cli.history import replay as replaying
-from streamstate.cli.history import training
-from streamstate.cli.history import unload as unloading
+from streamstate.cli.answers import replay as replaying
+from streamstate.cli.answers import training
+from streamstate.cli.answers import unload as unloading
 from streamstate.cli.main import app
 from streamstate.cli.releases import live
 from streamstate.cli.releases.live import followed

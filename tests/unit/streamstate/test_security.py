@@ -15,7 +15,7 @@ import pytest
 import uvloop
 from redis.exceptions import RedisError
 
-from devkit.child_process import LOCALHOST
+from devkit.servers.child_process import LOCALHOST
 from services.clicks.model import APP
 from streamstate.deployment.connections import KafkaSettings
 from streamstate.errors import Misconfigured

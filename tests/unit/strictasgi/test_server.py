@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from devkit.child_process import LOCALHOST, Child, free_port
+from devkit.servers.child_process import LOCALHOST, Child, free_port
 from strictasgi.connection import EXTENSION
 from strictasgi.lifespan import Application
 from strictasgi.server import Server

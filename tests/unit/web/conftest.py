@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from werkzeug.test import Client
 
-from devkit.child_process import free_port
+from devkit.servers.child_process import free_port
 from streamstate.app import App, Fold, FoldContext, Record, Source
 from streamstate.keys import LONG, TEXT, KeyCodec, partition_of
 from streamstate.settings import ApiSettings

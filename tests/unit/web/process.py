@@ -8,7 +8,7 @@ from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any
 
-from devkit.child_process import Child
+from devkit.servers.child_process import Child
 from tests.serving import new_address, running
 
 KNOWN = "/v1/numbers/7"

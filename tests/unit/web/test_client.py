@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
-from devkit.child_process import free_port
+from devkit.servers.child_process import free_port
 from streamstate.web.client.instances import ANYONE, InstanceUnreachable
 from streamstate.web.http.problems import Problem
 from tests.serving import Loop, soon

@@ -11,7 +11,7 @@ import urllib3
 import uvicorn
 
 from devkit import registry
-from devkit.child_process import LOCALHOST
+from devkit.servers.child_process import LOCALHOST
 from services.topics.model import app as kept
 from services.topics.settings import KeptSettings, KeptTopic
 from streamstate.app import App
@@ -60,15 +60,16 @@ APPS = [*(app for app in map(registry.app, registry.SERVICES) if app.views), rep
 
 
 @pytest.mark.parametrize("app", APPS, ids=lambda app: str(app.name))
-def test_what_is_answered_is_what_the_document_says(app: App, loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STREAMSTATE_DEADLINE_MS", "20")
+def test_what_is_answered_is_what_the_document_says(app: App, loop: Loop) -> None:
     store, topics = MemoryStore(), FixedTopics(dict.fromkeys(app.topics, 1))
     driver = Driver(app, store)
     for fold in app.folds:
         driver.feed(0, {topic: [(0, 1_000, *RECORDS[topic])] for topic in fold.topics})
-    settings = load(ApiSettings)
-    store.claim(0, settings.advertise, {})
-    hold(loop.wsgi(build(app, settings, MemoryReader(store), Freshness(topics, app.topics))))
+    patient = load(ApiSettings)
+    hasty = patient.model_copy(update={"deadline_ms": 20})
+    store.claim(0, patient.advertise, {})
+    reads, freshness = MemoryReader(store), Freshness(topics, app.topics)
+    hold(*(loop.wsgi(build(app, settings, reads, freshness)) for settings in (hasty, patient)))
 
 
 # The application of a service is a plain ASGI application: uvicorn gives the same answers as the library's server.

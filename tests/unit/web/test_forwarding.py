@@ -4,7 +4,7 @@ from urllib.parse import quote
 
 import pytest
 
-from devkit.child_process import free_port
+from devkit.servers.child_process import free_port
 from streamstate.web.http.problems import Problem
 from streamstate.web.http.request import path_of
 from tests.serving import sample, scrape

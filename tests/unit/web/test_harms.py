@@ -10,9 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from devkit.child_process import LOCALHOST, Child, free_port
-from devkit.local_cluster import answers
+from devkit.cluster.local_cluster import answers
 from devkit.repeating import repeating
+from devkit.servers.child_process import LOCALHOST, Child, free_port
 from tests.serving import sample, scraped
 from tests.unit.web.hostile import HALF
 from tests.unit.web.process import KNOWN, answer, ask, connect, post, request, serving, whole

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import psutil
 import pytest
 
-from devkit.local_cluster import answers
+from devkit.cluster.local_cluster import answers
 from tests.serving import sample, scraped
 from tests.unit.web.api import SPOILT
 from tests.unit.web.hostile import MALFORMED, UNREAD

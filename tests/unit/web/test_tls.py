@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from devkit.child_process import LOCALHOST, Child, free_port
-from devkit.local_cluster import LocalCluster, answers
+from devkit.cluster.local_cluster import LocalCluster, answers
 from devkit.repeating import repeating
+from devkit.servers.child_process import LOCALHOST, Child, free_port
 from streamstate.deployment.connections import HttpSettings
 from streamstate.errors import Misconfigured
 from streamstate.web.access.certificates import CertificateFiles, ToInstances

@@ -21,7 +21,7 @@ from streamstate.settings import CommandSettings
 def send(arguments: Namespace, settings: CommandSettings) -> None:
     """Send the records, and wait until Kafka has them. Raises `BadKey` for a text of another type."""
     key, value = CODECS[arguments.key], CODECS[arguments.value]
-    pairs = [record.partition(":") for record in arguments.records]
+    pairs = [record.partition(arguments.separator) for record in arguments.records]
     # An empty text is a value, and no key.
     records = [(key.encode(key.parse(k)), v and value.encode(value.parse(v))) for k, _, v in pairs]
     out = producer(settings.kafka, settings.security)
@@ -68,6 +68,7 @@ def parser() -> ArgumentParser:
         command.set_defaults(run=run)
         command.add_argument("topic")
     commands.choices["send"].add_argument("records", nargs="+", metavar="KEY:VALUE")
+    commands.choices["send"].add_argument("--separator", default=":", help="between key and value")
     command = commands.add_parser("create", help=create.__doc__)
     command.set_defaults(run=create)
     command.add_argument("topics", nargs="+", metavar="TOPIC")

@@ -12,11 +12,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 from pydantic_settings import BaseSettings
 
-from devkit.feed import Feed
-from devkit.lfm import Files
-from devkit.local_cluster import LocalCluster, get
+from devkit.cluster.local_cluster import LocalCluster, get
+from devkit.cluster.plan import Plan
+from devkit.events.feed import Feed
+from devkit.events.lfm import Files
 from devkit.names import known, names
-from devkit.plan import Plan
 from devkit.registry import EXAMPLES, MODELS, STANDARD, app
 from services.events import KINDS
 from streamstate import bootstrap

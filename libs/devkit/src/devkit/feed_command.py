@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from devkit.records import Event
+from devkit.events.records import Event
 from streamstate.cli import output
 from streamstate.cli.output import AsJson
 from streamstate.cli.services import configured, imported
@@ -53,7 +53,7 @@ def feed(
     """
     settings = configured()
     # Services are importable only once the command runs.
-    of, sending = imported("devkit.lfm"), imported("devkit.feed")
+    of, sending = imported("devkit.events.lfm"), imported("devkit.events.feed")
     files = of.Files(lfm, skip_malformed) if lfm else None
     if files:
         files.check()

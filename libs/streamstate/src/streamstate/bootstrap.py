@@ -169,7 +169,7 @@ def history(settings: ServiceSettings, topics: Topics) -> TopicHistory:
     """The records of Kafka, and of the archive, if there is one. Raises `Misconfigured` for an unusable archive."""
     if not settings.archive:
         return TopicHistory(topics)
-    from streamstate.archive.files import Archive  # noqa: PLC0415, Arrow is not needed without an archive
+    from streamstate.history.archive.files import Archive  # noqa: PLC0415, Arrow is not needed without an archive
 
     return TopicHistory(topics, Archive(settings.archive))
 

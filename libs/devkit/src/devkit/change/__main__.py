@@ -16,16 +16,16 @@ from devkit.bench.watchers.listeners import listening
 from devkit.change.cycle import FoldChange
 from devkit.change.load import CHANGED, NOTIFICATIONS, Load
 from devkit.change.outcome import of_cycle, of_messages, of_watchers
+from devkit.cluster.local_cluster import LocalCluster
+from devkit.cluster.plan import Plan
 from devkit.demo import CACHE, say
-from devkit.local_cluster import LocalCluster
 from devkit.measured import Row, run
-from devkit.plan import Plan
 from devkit.repeating import repeating
 from services.events import LISTENING_EVENTS
 from services.profile.settings import HABITS
 from streamstate import bootstrap
-from streamstate.archive.files import Archive
-from streamstate.archive.segments import covered
+from streamstate.history.archive.files import Archive
+from streamstate.history.archive.segments import covered
 from streamstate.profile import SERVICE as PROFILE
 
 SERVICES = ("metrics", "names", "recommendations", PROFILE, NOTIFICATIONS)

@@ -12,8 +12,8 @@ from typing import Any
 
 from devkit import DevkitError
 from devkit.change.load import Load, ReadsSeen
+from devkit.cluster.local_cluster import LocalCluster, variables
 from devkit.demo import say
-from devkit.local_cluster import LocalCluster, variables
 
 STREAMSTATE = Path(sys.executable).with_name("streamstate")
 BEFORE = "before"

@@ -13,8 +13,8 @@ import numpy as np
 import urllib3
 from urllib3.exceptions import HTTPError
 
-from devkit import records
-from devkit.feed import now_ms, send_events
+from devkit.events import records
+from devkit.events.feed import now_ms, send_events
 from devkit.repeating import repeating
 from services.notifications.model import OPEN, TICK
 from streamstate.kafka.producer import Outgoing, producer, send_all

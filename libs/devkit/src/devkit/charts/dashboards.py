@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from devkit.charts.panels import OVERVIEW, SERVICE, Panel
-from devkit.reference import METRICS
+from devkit.docs.reference import METRICS
 
 SCHEMA_VERSION = 39
 _DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}

@@ -25,7 +25,7 @@ from devkit.charts.charts import (
 from devkit.charts.monitoring import Monitoring
 from devkit.charts.parts import VERSION, Values
 from devkit.charts.variables import properties
-from devkit.tables import table
+from devkit.docs.tables import table
 
 FOLDER = Path("charts")
 WIDTH = 120

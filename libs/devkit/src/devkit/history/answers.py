@@ -18,13 +18,13 @@ import pyarrow.parquet as pq
 import urllib3
 
 from devkit.bench import cpu
+from devkit.cluster.local_cluster import answers, variables
 from devkit.demo import say
 from devkit.history.lab import LEAST_EVENTS, LONGEST_S, HistoryLab
-from devkit.local_cluster import answers, variables
 from devkit.measured import Row
 from devkit.repeating import repeating
 from services.metrics.model import APP, VIEW
-from streamstate.answers.logs import Logs
+from streamstate.history.answers.logs import Logs
 from streamstate.state.store import offsets_of
 from streamstate.view import encoded
 from streamstate.web.http.request import POSITION

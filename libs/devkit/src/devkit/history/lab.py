@@ -10,16 +10,16 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from devkit import topics
 from devkit.bench.data import Data
-from devkit.child_process import Child
+from devkit.cluster.local_cluster import LocalCluster
 from devkit.demo import say
-from devkit.kafka_server import Kafka
-from devkit.local_cluster import LocalCluster
+from devkit.servers.child_process import Child
+from devkit.servers.kafka import Kafka
 from services.events import LISTENING_EVENTS
 from services.metrics.model import APP
 from streamstate import bootstrap
-from streamstate.archive.files import Archive
-from streamstate.archive.rows import batch, row
-from streamstate.archive.segments import Segment
+from streamstate.history.archive.files import Archive
+from streamstate.history.archive.rows import batch, row
+from streamstate.history.archive.segments import Segment
 from streamstate.kafka.history import TopicHistory
 from streamstate.settings import CommandSettings
 from streamstate.state.redis import RedisStore

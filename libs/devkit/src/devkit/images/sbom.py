@@ -17,8 +17,8 @@ from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
 
 from devkit.charts.parts import VERSION
+from devkit.docs.tables import table
 from devkit.images.catalogue import Image, images
-from devkit.tables import table
 from streamstate.spark import jars
 
 _PIN = re.compile(r"^([a-z0-9][a-z0-9._-]*)(?:\[[a-z,]+\])?==(\S+)", re.MULTILINE)

@@ -8,7 +8,7 @@ import typer
 from streamstate.cli import output
 from streamstate.cli.output import AsJson
 from streamstate.cli.services import Service, deployment
-from streamstate.kafka import rights as kafka
+from streamstate.kafka.security import rights as kafka
 from streamstate.state import redis_rights as redis
 from streamstate.state.redis_reads import live_key
 from streamstate.view import READ

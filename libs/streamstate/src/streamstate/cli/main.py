@@ -12,13 +12,13 @@ from typer.core import TyperCommand, TyperGroup
 
 from streamstate.cli import dead_letters, output
 from streamstate.cli.access import acl, keys
+from streamstate.cli.answers.replay import replay
+from streamstate.cli.answers.unload import unload
 from streamstate.cli.archives import archives
 from streamstate.cli.backups.backup import backup
 from streamstate.cli.backups.restore import restore
 from streamstate.cli.changes import allow, skip, throttle
 from streamstate.cli.config import config
-from streamstate.cli.history.replay import replay
-from streamstate.cli.history.unload import unload
 from streamstate.cli.profiles.check import check
 from streamstate.cli.profiles.plan import plan
 from streamstate.cli.releases.diff import diff

@@ -15,7 +15,7 @@ from streamstate.processing.limits import CommitLimit, Limits, Pace
 from streamstate.state.operations import Read, adds
 from streamstate.state.store import Claim, Commit, Store, TopicPartition
 
-RawRows = Mapping[TopicPartition, Sequence[RawRecord]]
+RawRecords = Mapping[TopicPartition, Sequence[RawRecord]]
 NO_MARKERS: Mapping[TopicPartition, Markers] = {}
 
 NOWHERE: Position = (None, 0)
@@ -86,24 +86,34 @@ class PartitionWriter:
         limit = self._limits.building
         return min(limit.records, int(limit.changes / max(self._changes_a_record.values())))
 
-    def write(self, rows: RawRows, markers: Mapping[TopicPartition, Markers] = NO_MARKERS) -> None:
-        """Fold `rows`, the rows of tables first, publish, commit; `markers` are of marked topics.
+    def write(self, raw: RawRecords, markers: Mapping[TopicPartition, Markers] = NO_MARKERS) -> None:
+        """Decode `raw`, the records of tables first, fold, publish and commit; `markers` are of marked topics.
 
         A record refused by decoder or fold becomes a dead letter. Raises `TooManyDeadLetters`, `Fenced` for a partition
         claimed by another process, and `RegistryUnavailable` for records waiting for a schema: these records and later
         records of their partitions are not committed.
         """
         self._outbox.require_same_topics()
+        folds = [(fold, p) for p in sorted({p for _, p in raw}) for fold in self._folds[p]]
+        unavailable: list[RegistryUnavailable] = []
         try:
-            self._learn(rows)
-            waiting = [*self._write(rows, markers, tables=True), *self._write(rows, markers, tables=False)]
+            self._read_positions(raw)
+            for tables in (True, False):
+                of_kind = ((fold, p) for fold, p in folds if fold.sources[0].table is tables)
+                batches = [self._decode(fold, p, raw, markers) for fold, p in of_kind]
+                self._require_few_dead_letters(batches)
+                for pieces in zip_longest(*map(self._pieces, batches)):
+                    together = [piece for piece in pieces if piece]
+                    self._await_pace(together)
+                    self._commit(together)
+                unavailable += [batch.unavailable for batch in batches if batch.unavailable]
         except BaseException:
             self._positions.clear()
             raise
-        if waiting:
-            raise waiting[0]
+        if unavailable:
+            raise unavailable[0]
 
-    def _learn(self, rows: RawRows) -> None:
+    def _read_positions(self, raw: RawRecords) -> None:
         """Read the positions of partitions, unless the first records follow the known positions.
 
         A fold of several topics needs the stream times of all topics: another process with the same claim may have
@@ -111,7 +121,7 @@ class PartitionWriter:
         """
         unknown = {
             partition
-            for (topic, partition), records in rows.items()
+            for (topic, partition), records in raw.items()
             if self._app.merges or self._positions.get(partition, {}).get(topic, NOWHERE)[0] != records[0][0]
         }
         if unknown:
@@ -119,43 +129,24 @@ class PartitionWriter:
                 self._positions[partition] = {topic: snapshot.position_and_time(topic) for topic in self._app.topics}
                 self._targets[partition] = snapshot.targets
 
-    def _write(
-        self, rows: RawRows, markers: Mapping[TopicPartition, Markers], *, tables: bool
-    ) -> Sequence[RegistryUnavailable]:
-        """Write the rows of tables, or other rows; returns the errors of records waiting for the schema registry."""
-        places = ((fold, p) for p in sorted({p for _, p in rows}) for fold in self._folds[p])
-        wanted = [(fold, p) for fold, p in places if fold.sources[0].table is tables]
-        batches = [batch for fold, p in wanted if (batch := self._batch(fold, p, rows, markers))]
-        self._require_few_dead_letters(batches)
-        for pieces in zip_longest(*map(self._pieces, batches)):
-            together = [piece for piece in pieces if piece]
-            # A partition has a piece of each fold.
-            building: Counter[int] = Counter()
-            for each in filter(self._building, together):
-                building[each.partition] += len(each.entries)
-            self._pace.turn(building)
-            self._commit(together)
-        return [batch.unavailable for batch in batches if batch.unavailable]
-
-    def _batch(
-        self, fold: Fold, partition: int, rows: RawRows, markers: Mapping[TopicPartition, Markers]
-    ) -> FoldBatch | None:
-        """The decoded records for `fold`; None without rows."""
+    def _decode(
+        self, fold: Fold, partition: int, raw: RawRecords, markers: Mapping[TopicPartition, Markers]
+    ) -> FoldBatch:
+        """The decoded records for `fold`."""
         now_ms = int(self._clock() * 1_000)
-        raw: dict[str, Sequence[RawRecord]] = {}
+        of_fold: dict[str, Sequence[RawRecord]] = {}
         decoded: dict[str, Decoded] = {}
         for source in fold.sources:
             topic, place = source.own_name, (source.topic, partition)
-            if place in rows:
-                raw[topic] = rows[place]
+            if place in raw:
+                of_fold[topic] = raw[place]
                 position, width = self._positions[partition][source.topic], self._counts[source.topic]
                 admission = self._limits.timestamps.admission(place, now_ms)
-                decoded[topic] = decode_records(source, raw[topic], position, (partition, width), admission)
+                decoded[topic] = decode_records(source, raw[place], position, (partition, width), admission)
                 mark(decoded[topic].entries, markers.get(place, {}))
         misplaced = {(topic, offset) for topic, of in decoded.items() for offset in of.misplaced}
         unavailable = next((of.held.error for of in decoded.values() if of.held), None)
-        entries = merge(list(decoded.values())) if decoded else ()
-        return FoldBatch(fold, partition, entries, raw, misplaced, unavailable) if decoded else None
+        return FoldBatch(fold, partition, merge([*decoded.values()]), of_fold, misplaced, unavailable)
 
     def _pieces(self, batch: FoldBatch) -> Iterator[FoldBatch]:
         """The batch in pieces of a commit each; the fold's last commit gives the size."""
@@ -165,12 +156,21 @@ class PartitionWriter:
             piece, batch = batch.split(max(1, min(limit.records, by_changes)))
             yield piece
 
+    def _await_pace(self, batches: Iterable[FoldBatch]) -> None:
+        """Wait until the rate of builds admits `batches`."""
+        # A partition has a batch of each fold.
+        records: Counter[int] = Counter()
+        for each in filter(self._of_build, batches):
+            records[each.partition] += len(each.entries)
+        self._pace.turn(records)
+
     def _limit(self, batch: FoldBatch) -> CommitLimit:
         limits = self._limits
-        building = self._building(batch)
-        return self._pace.limit(batch.partition, limits.building, limits.ready) if building else limits.ready
+        if not self._of_build(batch):
+            return limits.ready
+        return self._pace.limit(batch.partition, limits.building, limits.ready)
 
-    def _building(self, batch: FoldBatch) -> bool:
+    def _of_build(self, batch: FoldBatch) -> bool:
         """Whether reads are refused: until a fold has all records of its topics from before the build."""
         positions, targets = self._positions[batch.partition], self._targets[batch.partition]
         return any((positions[topic][0] or 0) < targets.get(topic, 0) for topic in batch.fold.topics)
@@ -185,13 +185,17 @@ class PartitionWriter:
             for smaller in batches if len(batches) > 1 else batches[0].smaller(error.reason):
                 self._commit([smaller])
             return
-        inexact = _inexact(self._store.commit, [result.commit for result in results])
-        applied = [index for index in range(len(batches)) if index not in inexact]
+        refused: Sequence[int] = ()
+        try:
+            self._store.commit(*(result.commit for result in results))
+        except Inexact as error:
+            refused = error.refused
+        applied = [index for index in range(len(batches)) if index not in refused]
         for step, partition in ((step, results[i].partition) for i in applied for step in results[i].commit.steps):
             self._positions[partition][step.topic] = step.next, step.time
         records, letters = _counted([batches[index] for index in applied])
         self._limits.dead_letters.add(records, len(letters))
-        for index in inexact:
+        for index in refused:
             for smaller in batches[index].smaller(OverflowError(INEXACT)):
                 self._commit([smaller])
 
@@ -206,8 +210,11 @@ class PartitionWriter:
             self._require_small(batch, results[-1].commit)
         # Readers would count the derived records of a record refused after their publication.
         unsure = [each.commit for each in results if each.emits and any(map(adds, each.commit.operations))]
-        if unsure and _inexact(self._store.check, unsure):
-            raise Unfoldable(OverflowError(INEXACT))
+        if unsure:
+            try:
+                self._store.commit(*unsure, dry_run=True)
+            except Inexact as error:
+                raise Unfoldable(OverflowError(INEXACT)) from error
         return results
 
     def _values(self, batches: Iterable[FoldBatch]) -> Mapping[int, Mapping[Read, Any]]:
@@ -233,15 +240,6 @@ class PartitionWriter:
         except TooManyDeadLetters as error:
             self._outbox.publish_halting(error.letters)
             raise
-
-
-def _inexact(take: Callable[..., None], commits: Sequence[Commit]) -> Sequence[int]:
-    """The indexes of `commits` refused by `take`, a method of the store, for a number beyond 2^53."""
-    try:
-        take(*commits)
-    except Inexact as error:
-        return error.refused
-    return ()
 
 
 def _counted(batches: Iterable[FoldBatch]) -> tuple[int, Sequence[tuple[int, DeadLetter]]]:

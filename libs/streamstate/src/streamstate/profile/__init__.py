@@ -187,7 +187,7 @@ def profile_view(declared: Declaration, view: ProfileView | OverallView) -> View
         query=Moment if declared.windows else None,
         part=Part(nested=True, parameters=("at",) if declared.windows else ()) if declared.part else UNSET,
         scope=EXPLORE if everywhere else READ,
-        version=None if everywhere else lambda key: Field(layout.of_key(NUMBERS, key), COUNT),
+        version=None if everywhere else lambda key: Field(layout.state_key(NUMBERS, key), COUNT),
         profile=msgspec.to_builtins(declared),
     )
 

@@ -42,7 +42,8 @@ class Condition(msgspec.Struct, frozen=True):
         """
         tests = [_comparison(get(field), _OPERATORS[name], literal) for field, name, literal in self.comparisons]
         tests += [test for each in self.all if (test := each.compiled(get))]
-        tests += [_any([each.compiled(get) for each in alternatives]) for alternatives in self.any]
+        alternatives = (_any([each.compiled(get) for each in listed]) for listed in self.any)
+        tests += [test for test in alternatives if test]
         if not tests:
             return None
         return tests[0] if len(tests) == 1 else lambda event: all(test(event) for test in tests)
@@ -56,8 +57,8 @@ def _comparison(get: Get, compare: Callable[[Any, Any], bool], literal: Any) -> 
     return holds
 
 
-def _any(tests: list[Test | None]) -> Test:
-    return lambda event: any(test is None or test(event) for test in tests)
+def _any(tests: list[Test | None]) -> Test | None:
+    return None if None in tests else lambda event: any(test(event) for test in tests if test)
 
 
 def condition(words: Mapping[Any, Any], types: Mapping[str, FieldType]) -> Condition:

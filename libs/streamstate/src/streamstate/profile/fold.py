@@ -14,7 +14,7 @@ from streamstate.profile.fields import TIMESTAMP
 from streamstate.profile.indexes.fold import IndexFold
 from streamstate.profile.indexes.layout import indexes_of
 from streamstate.profile.layout import EVENTS, NUMBERS, Layout, length
-from streamstate.profile.numbers import COUNT, Get, Numbers, add_number, add_scores
+from streamstate.profile.numbers import COUNT, Get, Numbers, number_adder, scorer
 from streamstate.profile.rules.fold import RuleFold
 from streamstate.profile.windows.slots import SlotFold
 from streamstate.state.operations import DAY_MS, AppendLines, ExpireDays, IncrementScores, Merge, PushRecent
@@ -31,16 +31,15 @@ class ProfileFold:
         self._declared = declared
         self._attributes = attributes
         layout = self._layout = Layout(declared)
-        self._numbers = [add_number(measure, declared.types, self._get) for measure in layout.numbers]
+        self._adders = [number_adder(measure, declared.types, self._get) for measure in layout.numbers]
         self._rankings = [
-            (name, add_scores(measure, declared.types, self._get), measure.where.compiled(self._get))
+            (name, scorer(measure, declared.types, self._get), measure.where.compiled(self._get))
             for name, measure in layout.rankings.each.items()
         ]
         self._lists = [(each, self._get(each.field), each.where.compiled(self._get)) for each in layout.listed]
         self._columns = [self._get(field) for field in declared.windowed_fields]
-        tests = [measure.where.compiled(self._get) for measure in layout.windowed]
-        self._in_windows = None if None in tests else tests
-        self._rules = RuleFold(declared, self._get, self._counts) if declared.rules else None
+        self._in_windows = layout.in_windows.compiled(self._get)
+        self._rules = RuleFold(declared, self._get) if declared.rules else None
         self._slots = SlotFold(declared, self._get) if declared.everywhere and layout.windowed else None
         indexes = indexes_of(declared)
         self._indexes = IndexFold(indexes, self._get) if indexes else None
@@ -61,14 +60,14 @@ class ProfileFold:
             add: Numbers = {COUNT: len(events)}
             least: Numbers = {}
             most: Numbers = {}
-            for number in self._numbers:
-                number(events, add, least, most)
-            yield Merge(layout.of_key(NUMBERS, key), add, least, most)
+            for add_numbers in self._adders:
+                add_numbers(events, add, least, most)
+            yield Merge(layout.state_key(NUMBERS, key), add, least, most)
             if self._indexes:
                 self._indexes.add(str(key), events, add, records[-1].stream_time, indexed)
-            for name, scores, kept in self._rankings:
-                if by := scores(events if kept is None else filter(kept, events)):
-                    yield IncrementScores(layout.own(name, key), by, compact)
+            for name, score, kept in self._rankings:
+                if by := score(events if kept is None else filter(kept, events)):
+                    yield IncrementScores(layout.values_key(name, key), by, compact)
             yield from self._listed(key, events)
         yield from (IncrementScores(*scored) for scored in indexed.items())
         if self._slots:
@@ -96,13 +95,13 @@ class ProfileFold:
                     order = LONG_MAX - event.offset if first else event.offset
                     members[f"{sortable(order)} {text}"] = -event.timestamp if first else event.timestamp
             if members:
-                yield PushRecent(self._layout.own(measure.name, key), members, length(measure))
+                yield PushRecent(self._layout.values_key(measure.name, key), members, length(measure))
 
     def _histories(self, by_key: Mapping[Any, Events], records: Events) -> Iterable[Effect]:
         kept_ms, late = self._declared.kept_ms, 0
         for key, events in by_key.items():
             days: defaultdict[int, list[tuple[Any, ...]]] = defaultdict(list)
-            for event in events if self._in_windows is None else filter(self._counts, events):
+            for event in events if self._in_windows is None else filter(self._in_windows, events):
                 day, time = divmod(event.timestamp, DAY_MS)
                 if day < (event.stream_time - kept_ms) // DAY_MS:
                     late += 1
@@ -115,10 +114,6 @@ class ProfileFold:
         before = (records[-1].stream_time - kept_ms) // DAY_MS * DAY_MS
         if before > 0:
             yield ExpireDays(EVENTS, before)
-
-    def _counts(self, event: Record[Any, Any]) -> bool:
-        """Whether a measure with windows counts the event."""
-        return self._in_windows is None or any(test(event) for test in self._in_windows if test)
 
 
 def getter(field: str, attributes: Mapping[str, str]) -> Get:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from streamstate.profile.conditions import Condition
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.measure import Measure
 from streamstate.profile.numbers import is_number, is_plain, is_ranked
@@ -56,12 +57,17 @@ class Layout:
         self.windowed_numbers = [measure for measure in self.windowed if is_number(measure)]
         self.windowed_rankings = Rankings(measure for measure in self.windowed if is_ranked(measure))
 
-    def of_key(self, name: str, key: Any) -> str:
+    @property
+    def in_windows(self) -> Condition:
+        """The events that a measure with windows counts."""
+        return Condition(any=(tuple(measure.where for measure in self.windowed),))
+
+    def state_key(self, name: str, key: Any) -> str:
         return name if self._everywhere else f"{name}:{key}"
 
-    def own(self, measure: str, key: Any) -> str:
+    def values_key(self, measure: str, key: Any) -> str:
         """The state key of a ranking or list: a measure's name has no dot, so no other key has the same name."""
-        return self.of_key(f"{measure}.values", key)
+        return self.state_key(f"{measure}.values", key)
 
     def reads(self, key: Any = "") -> Sequence[Read]:
         """The reads of an answer: numbers, the measures of `ranked` and `listed`, and the history.
@@ -71,22 +77,22 @@ class Layout:
         ranked: list[Read] = []
         compact = self.declared.packed
         for measure in self.ranked:
-            own = self.own(self.rankings.name(measure), key)
+            own = self.values_key(self.rankings.name(measure), key)
             if self.declared.everywhere:
                 ranked.append(Top(own, _ALL))
             else:
                 ranked.append(Size(own, compact) if measure.kind == "distinct" else Top(own, measure.n))
-        listed = [Newest(self.own(measure.name, key), length(measure)) for measure in self.listed]
-        return [Fields(self.of_key(NUMBERS, key)), *ranked, *listed, *self._history(key)]
+        listed = [Newest(self.values_key(measure.name, key), length(measure)) for measure in self.listed]
+        return [Fields(self.state_key(NUMBERS, key)), *ranked, *listed, *self._history(key)]
 
     def places(self, key: Any) -> Iterable[UserKey]:
         compact = self.declared.packed
-        yield UserKey(Fields(self.of_key(NUMBERS, key)))
-        yield from (UserKey(Top(self.own(name, key), MOST_MEMBERS, compact)) for name in self.rankings.each)
-        yield from (UserKey(Newest(self.own(measure.name, key), MOST_MEMBERS)) for measure in self.listed)
+        yield UserKey(Fields(self.state_key(NUMBERS, key)))
+        yield from (UserKey(Top(self.values_key(name, key), MOST_MEMBERS, compact)) for name in self.rankings.each)
+        yield from (UserKey(Newest(self.values_key(measure.name, key), MOST_MEMBERS)) for measure in self.listed)
         yield from (UserKey(read, EVENTS) for read in self._history(key))
         if self.declared.rules:
-            yield UserKey(Value(self.of_key(RULES, key)))
+            yield UserKey(Value(self.state_key(RULES, key)))
 
     def _history(self, key: Any) -> Sequence[Read]:
         return [HistoryDays(EVENTS, str(key))] if self.windowed and not self.declared.everywhere else []

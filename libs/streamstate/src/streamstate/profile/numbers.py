@@ -33,7 +33,7 @@ def is_plain(measure: Measure) -> bool:
     return measure.kind == "count" and not (measure.field or measure.by or measure.where.fields)
 
 
-def add_scores(measure: Measure, types: Types, get: Callable[[str], Get]) -> Callable[[Iterable[Any]], Numbers]:
+def scorer(measure: Measure, types: Types, get: Callable[[str], Get]) -> Callable[[Iterable[Any]], Numbers]:
     """How often each value of the ranked field occurs in events, or its total of the weights."""
     ranked, member = get(measure.field), types[measure.field].member
 
@@ -61,32 +61,32 @@ def add_scores(measure: Measure, types: Types, get: Callable[[str], Get]) -> Cal
     return totals
 
 
-def add_number(measure: Measure, types: Types, get: Callable[[str], Get]) -> AddNumbers:
+def number_adder(measure: Measure, types: Types, get: Callable[[str], Get]) -> AddNumbers:
     # Without a step for each event and kind, as the events of a key in a batch are few.
-    if _bound(measure) and not measure.by and not measure.where.fields:
-        return _add_bound(measure, get(measure.field))
-    return _add_each(measure, types, get)
+    if _is_bound(measure) and not measure.by and not measure.where.fields:
+        return _bound_adder(measure, get(measure.field))
+    return _each_adder(measure, types, get)
 
 
-def _add_bound(measure: Measure, value: Get) -> AddNumbers:
+def _bound_adder(measure: Measure, value: Get) -> AddNumbers:
     name, least_of = measure.name, measure.kind in ("least", "first")
 
-    def bound(events: Iterable[Any], _add: Numbers, least: Numbers, most: Numbers) -> None:
+    def add_bound(events: Iterable[Any], _add: Numbers, least: Numbers, most: Numbers) -> None:
         found = [number for event in events if (number := value(event)) is not None]
         if found and least_of:
             least[name] = min(found)
         elif found:
             most[name] = max(found)
 
-    return bound
+    return add_bound
 
 
-def _add_each(measure: Measure, types: Types, get: Callable[[str], Get]) -> AddNumbers:
+def _each_adder(measure: Measure, types: Types, get: Callable[[str], Get]) -> AddNumbers:
     name, kind, kept = measure.name, measure.kind, measure.where.compiled(get)
     value = get(measure.field) if measure.field else lambda _event: 0
     by, text = (get(measure.by), types[measure.by].text) if measure.by else (None, str)
 
-    def number(events: Iterable[Any], add: Numbers, least: Numbers, most: Numbers) -> None:
+    def add_each(events: Iterable[Any], add: Numbers, least: Numbers, most: Numbers) -> None:
         for event in events if kept is None else filter(kept, events):
             if (found := value(event)) is None:
                 continue
@@ -109,12 +109,12 @@ def _add_each(measure: Measure, types: Types, get: Callable[[str], Get]) -> AddN
                 case _:
                     most[field] = max(found, most.get(field, found))
 
-    return number
+    return add_each
 
 
 def merged(measures: Iterable[Measure], parts: Iterable[Iterable[tuple[str, int]]]) -> Numbers:
     """The fields of all `parts` together: fields of `measures` that are no sums by their bounds."""
-    bounds = {m.name: min if m.kind in ("least", "first") else max for m in measures if _bound(m)}
+    bounds = {m.name: min if m.kind in ("least", "first") else max for m in measures if _is_bound(m)}
     numbers: Numbers = {}
     for fields in parts:
         for field, number in fields:
@@ -124,7 +124,7 @@ def merged(measures: Iterable[Measure], parts: Iterable[Iterable[tuple[str, int]
     return numbers
 
 
-def _bound(measure: Measure) -> bool:
+def _is_bound(measure: Measure) -> bool:
     return measure.kind in ("least", "most", "first", "last")
 
 

@@ -51,8 +51,9 @@ _TUNING = {
     "spark.ui.retainedStages": "1",
     "spark.ui.retainedTasks": "1",
     "spark.sql.ui.retainedExecutions": "1",
-    # Services in one session share the slots evenly, so that a backlog of one does not delay the others.
-    "spark.scheduler.mode": "FAIR",
+    # A stream has one job at a time, so the oldest job first gives all streams their turns. Fair pools prefer the first
+    # name among pools without a running task.
+    "spark.scheduler.mode": "FIFO",
     "spark.locality.wait": "0",
     # How often an idle query looks for records. Each look costs Spark and Kafka together 2 ms of CPU.
     "spark.sql.streaming.pollingDelay": "250ms",

@@ -187,7 +187,6 @@ class Stream:
 
     def _supervise(self, run: Run) -> str:
         """Run the query until a restart is needed; returns the reason. Raises the query's own failure."""
-        self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self._app.name)
         self.status.started("; ".join(run.left_out.values()))
         # Before the state moves: a reader of the new state reads no earlier refusal.
         self._presence.report()

@@ -90,19 +90,18 @@ class MemoryStore:
         positions, deletions = _positions(held)
         return Claim(partition, held.epoch, self._server, positions, dict(held.times), dict(held.skips), deletions)
 
-    def commit(self, *commits: Commit) -> None:
-        if inexact := [index for index, commit in enumerate(commits) if not self._commit(commit)]:
-            raise Inexact(inexact)
-
-    def check(self, *commits: Commit) -> None:
-        inexact = [index for index, commit in enumerate(commits) if not _exact(self._fenced(commit), commit)]
+    def commit(self, *commits: Commit, dry_run: bool = False) -> None:
+        inexact = []
+        for index, commit in enumerate(commits):
+            held = self._fenced(commit)
+            if not _exact(held, commit):
+                inexact.append(index)
+            elif not dry_run:
+                self._apply(held, commit)
         if inexact:
             raise Inexact(inexact)
 
-    def _commit(self, commit: Commit) -> bool:
-        held = self._fenced(commit)
-        if not _exact(held, commit):
-            return False
+    def _apply(self, held: _Partition, commit: Commit) -> None:
         held.incomplete = True
         for operation in commit.operations:
             apply(held.keys, operation)
@@ -110,7 +109,6 @@ class MemoryStore:
             held.positions[step.topic], held.times[step.topic] = step.next, step.time
         _merge(held.counters, dict(commit.counters), {}, {})
         held.incomplete = False
-        return True
 
     def _fenced(self, commit: Commit) -> _Partition:
         held = self._complete(commit.claim.partition)

@@ -44,11 +44,11 @@ from streamstate.state.redis_reads import (
     Command,
     Script,
     as_script,
-    claim,
-    commands,
+    decode_claim,
+    decode_snapshot,
     pack,
+    read_commands,
     script_keys,
-    snapshot,
     tag,
     trouble_key,
 )
@@ -102,18 +102,12 @@ class RedisStore:
             "origins": {topic: f"{origin.id}/{origin.partitions}" for topic, origin in origins.items()},
             "folds": folds,
         }
-        [answer] = self._run(_CLAIM, [(partition, [owner, FORMAT, pack(given)])])
-        return claim(partition, answer)
+        [answer] = self._evaluate(_CLAIM, [(partition, [owner, FORMAT, pack(given)])])
+        return decode_claim(partition, answer)
 
-    def commit(self, *commits: Commit) -> None:
-        self._apply(commits)
-
-    def check(self, *commits: Commit) -> None:
-        self._apply(commits, 1)
-
-    def _apply(self, commits: Sequence[Commit], *mode: int) -> None:
-        calls = ([_commit_call(commit, *mode) for commit in together] for together in _round_trips(commits))
-        answers = [answer for together in calls for answer in self._run(_COMMIT, together)]
+    def commit(self, *commits: Commit, dry_run: bool = False) -> None:
+        calls = ([_commit_call(commit, dry_run) for commit in together] for together in _round_trips(commits))
+        answers = [answer for together in calls for answer in self._evaluate(_COMMIT, together)]
         inexact = [index for index, answer in enumerate(answers) if isinstance(answer, ResponseError)]
         for commit, answer in zip(commits, answers, strict=True):
             if not isinstance(answer, ResponseError) and not answer[0]:
@@ -125,18 +119,18 @@ class RedisStore:
     def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
         asked = [(tag(self._app, partition), reads) for partition, reads in wanted.items()]
         try:
-            answers = run(self._client, [commands(*each) for each in asked])
+            answers = _transact(self._client, [read_commands(*each) for each in asked])
         except NO_TRANSACTION:
             execute: Callable[..., list[Any]] = self._client.execute_command
             answers = [execute(*as_script(*each)) for each in asked]
-        return {p: snapshot(*each, answer) for p, each, answer in zip(wanted, asked, answers, strict=True)}
+        return {p: decode_snapshot(*each, answer) for p, each, answer in zip(wanted, asked, answers, strict=True)}
 
     def require_fit(self, partitions: Iterable[int]) -> None:
         """Raise `Misconfigured`, as a claim does, when a server of these partitions would lose their state."""
-        self._run(_SERVER, [(partition, []) for partition in partitions])
+        self._evaluate(_SERVER, [(partition, []) for partition in partitions])
 
     def skip(self, partition: int, topic: str, offset: int, reason: str) -> None:
-        [stored] = self._run(_SKIP, [(partition, [topic, offset, reason])])
+        [stored] = self._evaluate(_SKIP, [(partition, [topic, offset, reason])])
         if stored is not None:
             raise committed(topic, partition, offset, int(stored))
 
@@ -154,7 +148,7 @@ class RedisStore:
 
     def mend(self, partition: int, half_commit: int) -> bool:
         """Mark `partition` as complete if it still holds a part of the commit of this number; returns success."""
-        [mended] = self._run(_MEND, [(partition, [half_commit])])
+        [mended] = self._evaluate(_MEND, [(partition, [half_commit])])
         return bool(mended)
 
     def report_trouble(self, instance: str, text: str, valid_ms: int) -> None:
@@ -172,7 +166,7 @@ class RedisStore:
         found: dict[str, Any] = {each: self._client.get(trouble_key(self._app, at)) for each, at in statuses.items()}
         return {instance: None if text is None else text.decode() for instance, text in found.items()}
 
-    def _run(self, script: Script, calls: Sequence[_Call]) -> list[Any]:
+    def _evaluate(self, script: Script, calls: Sequence[_Call]) -> list[Any]:
         """The answers to `calls`, made in one round trip; loads the script into a server that lacks it.
 
         The refusal of an inexact number is an answer; any other error is raised.
@@ -207,17 +201,17 @@ class RedisStore:
         return pipeline.execute(raise_on_error=False)
 
 
-def run(client: redis.Redis | RedisCluster, transactions: Sequence[Sequence[Command]]) -> list[list[Any]]:
+def _transact(client: redis.Redis | RedisCluster, transactions: Sequence[Sequence[Command]]) -> list[list[Any]]:
     """The answers to each transaction, in one round trip, or at a cluster in one for each. Raises the first error.
 
     Each has at least one command, and all its keys are in the slot of the first command's key. Safe for threads.
     """
     if isinstance(client, RedisCluster):
-        return [_run_in_cluster(client, commands) for commands in transactions]
+        return [_transact_in_cluster(client, commands) for commands in transactions]
     return _exchange(client, transactions)
 
 
-def _run_in_cluster(client: RedisCluster, commands: Sequence[Command]) -> list[Any]:
+def _transact_in_cluster(client: RedisCluster, commands: Sequence[Command]) -> list[Any]:
     """Routed by hand, since redis-py takes ASK for the new place of the slot, and leaves MOVED to the caller."""
     key = commands[0][1]
     for _ in range(ATTEMPTS):
@@ -281,10 +275,10 @@ def _round_trips(commits: Sequence[Commit]) -> Iterator[Sequence[Commit]]:
         yield commits[begin:]
 
 
-def _commit_call(commit: Commit, *mode: int) -> _Call:
+def _commit_call(commit: Commit, dry_run: bool) -> _Call:
     claim = commit.claim
     packed = pack(commit.steps), pack(commit.operations), pack(commit.counters)
-    return claim.partition, [claim.epoch, claim.server, *packed, *mode]
+    return claim.partition, [claim.epoch, claim.server, *packed, *([1] if dry_run else [])]
 
 
 def _refusal(hash_tag: str, commit: Commit, epoch: str, server: str, topic: str, offset: str) -> str:

@@ -49,9 +49,9 @@ from streamstate.state.redis_reads import (
     NO_TRANSACTION,
     Command,
     as_script,
-    commands,
+    decode_snapshot,
     live_key,
-    snapshot,
+    read_commands,
     tag,
     trouble_key,
 )
@@ -243,7 +243,7 @@ class RedisReader:
     async def _one(self, partition: int, reads: Sequence[Read]) -> Snapshot:
         hash_tag = tag(self._app, partition)
         try:
-            answers = await self._commands.transaction(commands(hash_tag, reads))
+            answers = await self._commands.transaction(read_commands(hash_tag, reads))
         except NO_TRANSACTION:
             answers = await self._commands.execute_command(*as_script(hash_tag, reads))
-        return snapshot(hash_tag, reads, answers)
+        return decode_snapshot(hash_tag, reads, answers)

@@ -74,14 +74,14 @@ def script_keys(hash_tag: str) -> tuple[int, str, str]:
     return 2, hash_tag, f"{hash_tag}-missing"
 
 
-def commands(hash_tag: str, reads: Sequence[Read]) -> list[Command]:
+def read_commands(hash_tag: str, reads: Sequence[Read]) -> list[Command]:
     """The commands that read a partition: its hash, then `reads`. To be run as one transaction."""
     return [("HGETALL", hash_tag), *[_command(hash_tag, read) for read in reads]]
 
 
 def as_script(hash_tag: str, reads: Sequence[Read]) -> Command:
     """One command with the same answers, at twice the cost for Redis; needs `READ` loaded."""
-    return "EVAL", READ.text, *script_keys(hash_tag), pack(commands(hash_tag, reads))
+    return "EVAL", READ.text, *script_keys(hash_tag), pack(read_commands(hash_tag, reads))
 
 
 def _command(hash_tag: str, read: Read) -> Command:
@@ -140,7 +140,7 @@ def _pairs(flat: Sequence[bytes], sign: Callable[[int], int] = pos) -> list[tupl
     return list(zip(map(bytes.decode, flat[::2]), map(sign, map(int, flat[1::2])), strict=True))
 
 
-def snapshot(hash_tag: str, reads: Sequence[Read], answer: Sequence[Any]) -> Snapshot:
+def decode_snapshot(hash_tag: str, reads: Sequence[Read], answer: Sequence[Any]) -> Snapshot:
     """The snapshot from the answers to the commands of `reads`. Raises `IncompleteCommit` after a partial commit."""
     held = _without_values(hash_tag, *answer[0])
     values = [_value(read, value, held.expired) for read, value in zip(reads, answer[1:], strict=True)]
@@ -174,7 +174,7 @@ def _without_values(hash_tag: str, *flat: bytes) -> Snapshot:
     )
 
 
-def claim(partition: int, flat: Sequence[bytes]) -> Claim:
+def decode_claim(partition: int, flat: Sequence[bytes]) -> Claim:
     """The claim from the script's answer: the partition's hash, with the server's run id as a field."""
     fields = _by_group(flat)
     own = fields[""]

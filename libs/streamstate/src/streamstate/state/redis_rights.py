@@ -70,7 +70,7 @@ def commands(scripts: Iterable[str]) -> set[str]:
 
 def of_reader() -> set[str]:
     """The commands of an API, which only reads."""
-    asked = {str(name).lower() for name, *_ in redis_reads.commands("", READS)}
+    asked = {str(name).lower() for name, *_ in redis_reads.read_commands("", READS)}
     return asked | commands([READ.text]) | {*AT_ONCE, *RUNNING, *CONNECTION, *CLUSTER}
 
 

@@ -199,16 +199,12 @@ class Store(Protocol):
         """
         ...
 
-    def commit(self, *commits: Commit) -> None:
-        """Apply `commits` in order, each completely or not at all.
+    def commit(self, *commits: Commit, dry_run: bool = False) -> None:
+        """Apply `commits` in order, each completely or not at all; a `dry_run` raises as each alone would, and no more.
 
         Raises `Fenced` when one was refused; the others may have been applied or not. Raises `Inexact` for commits that
         take a number beyond ±2^53, with the others applied. May be repeated: the second time is refused.
         """
-        ...
-
-    def check(self, *commits: Commit) -> None:
-        """Raise as `commit` of each alone would, and change nothing."""
         ...
 
     def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:

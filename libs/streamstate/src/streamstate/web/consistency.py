@@ -94,7 +94,9 @@ class Demands:
         self._asking = asyncio.Lock()
         self._polling: asyncio.Task[None] | None = None
 
-    async def met(self, read: Callable[[], Awaitable[T]], positions: Callable[[T], Positions], deadline: Deadline) -> T:
+    async def read_until_met(
+        self, read: Callable[[], Awaitable[T]], positions: Callable[[T], Positions], deadline: Deadline
+    ) -> T:
         """The result of `read` as soon as it meets the request's demands.
 
         Raises a 503 `Problem` with the remaining distance when the deadline passes, or when too many requests wait.

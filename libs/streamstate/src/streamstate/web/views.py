@@ -3,18 +3,17 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
 
 from streamstate.app import App
-from streamstate.state.operations import Read
 from streamstate.state.store import Snapshot
 from streamstate.view import Further, Question, View
 from streamstate.web.client.instances import DIRECT, STAND_IN, Instances, InstanceUnreachable, same_service
 from streamstate.web.consistency import Demands
 from streamstate.web.http import parameters
-from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.problems import (
     MOST_KEYS,
     MOST_KEYS_POSTED,
@@ -53,7 +52,8 @@ class Answers:
         """The answer of `view` for the key named `key`; any instance answers a view over all partitions."""
         question = view.ask(key, None if view.query is None else parameters.parse(view.query, request.query))
         partitions = question.partitions(await self.state.counts())
-        snapshots = await self._read(dict.fromkeys(partitions, question.reads), request.deadline)
+        read = partial(self.state.read, dict.fromkeys(partitions, question.reads))
+        snapshots = await self.demands.read_until_met(read, self.state.positions_of, request.deadline)
         served_by = self.address
         for partition, snapshot in snapshots.items():
             owned = not view.over_all_partitions
@@ -87,7 +87,8 @@ class Answers:
             for partition, here in questions.items()
         }
         answers: dict[str, dict[str, Any]] = {name: {} for name, _ in asked}
-        snapshots = await self._read(reads, request.deadline)
+        read = partial(self.state.read, reads)
+        snapshots = await self.demands.read_until_met(read, self.state.positions_of, request.deadline)
         for partition, snapshot in snapshots.items():
             self._served_by(partition, snapshot, request)
             topics = {topic for _, question in questions[partition] for topic in self.app.topics_of(question.view)}
@@ -98,9 +99,6 @@ class Answers:
         # The gateway tells the partitions apart.
         exact = DIRECT.lower() in request.headers
         return json(answers, self.address, self.state.headers_of(snapshots, exact=exact))
-
-    async def _read(self, reads: Mapping[int, Sequence[Read]], deadline: Deadline) -> Mapping[int, Snapshot]:
-        return await self.demands.met(lambda: self.state.read(reads), self.state.positions_of, deadline)
 
     def _served_by(self, partition: int, snapshot: Snapshot, request: Request) -> str:
         """The value of `Served-By` for `snapshot`. Raises a 421 `Problem` when the caller wrongly expects the owner."""

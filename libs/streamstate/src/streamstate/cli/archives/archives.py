@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from streamstate.archive.segments import Segment, gaps
 from streamstate.cli import output
 from streamstate.cli.archives.deleted import Deleted
 from streamstate.cli.output import AsJson, DryRun, Exit
 from streamstate.cli.services import configured, imported
 from streamstate.errors import Declined, Misconfigured, StreamStateError
-from streamstate.kafka import rights
+from streamstate.history.archive.segments import Segment, gaps
+from streamstate.kafka.security import rights
 from streamstate.settings import CommandSettings
 from streamstate.state.store import TopicPartition
 
 if TYPE_CHECKING:
-    from streamstate.archive.files import Archive
+    from streamstate.history.archive.files import Archive
 
 app = typer.Typer(
     help="Lists, checks and compacts the archive that STREAMSTATE_ARCHIVE names.",
@@ -105,7 +105,7 @@ def in_place(topics: Topics = None, *, dry_run: DryRun = False, as_json: AsJson 
     """
     settings = configured()
     archive = opened(settings)
-    compaction = imported("streamstate.archive.compaction")
+    compaction = imported("streamstate.history.archive.compaction")
     run = compaction.planned if dry_run else compaction.compact
     deleted = Deleted(settings)
     found, faults = [], 0
@@ -144,7 +144,7 @@ def opened(settings: CommandSettings) -> "Archive":
     if not settings.archive:
         msg = "set STREAMSTATE_ARCHIVE to the archive: a folder, or a URI such as s3://bucket/path"
         raise Misconfigured(msg)
-    made: Archive = imported("streamstate.archive.files").Archive(settings.archive)
+    made: Archive = imported("streamstate.history.archive.files").Archive(settings.archive)
     return made
 
 

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from streamstate import bootstrap
-from streamstate.archive.files import Archive
-from streamstate.archive.rows import Row, row
-from streamstate.archive.segments import gaps
 from streamstate.cli.archives.deleted import Deleted
 from streamstate.errors import Misconfigured, StreamStateError
+from streamstate.history.archive.files import Archive
+from streamstate.history.archive.rows import Row, row
+from streamstate.history.archive.segments import gaps
 from streamstate.kafka.history import TopicHistory, TopicLog
 from streamstate.settings import CommandSettings
 from streamstate.state.store import TopicPartition

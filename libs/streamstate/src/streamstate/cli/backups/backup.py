@@ -8,12 +8,12 @@ import typer
 from rich.console import RenderableType
 
 from streamstate import bootstrap
-from streamstate.backup import manifest, snapshots
-from streamstate.backup.loaded import SavedPartitions, loaded
-from streamstate.backup.manifest import Manifest, SavedService, SavedTopic
 from streamstate.cli import output
 from streamstate.cli.output import AsJson
 from streamstate.cli.services import configured
+from streamstate.history.backup import manifest, snapshots
+from streamstate.history.backup.loaded import SavedPartitions, loaded
+from streamstate.history.backup.manifest import Manifest, SavedService, SavedTopic
 from streamstate.settings import CommandSettings
 from streamstate.state.redis_connections import Client
 from streamstate.state.redis_reads import tag

@@ -11,9 +11,6 @@ import typer
 from rich.console import RenderableType
 
 from streamstate import bootstrap
-from streamstate.backup.loaded import SavedPartitions, loaded
-from streamstate.backup.manifest import files_of
-from streamstate.backup.restorer import Restorer
 from streamstate.cli import output
 from streamstate.cli.output import AsJson, DryRun, Yes, offsets
 from streamstate.cli.report import refusals
@@ -21,6 +18,9 @@ from streamstate.cli.services import Deployment, Services, configured, deploymen
 from streamstate.cli.status import observe
 from streamstate.erasure.stream import Erasure
 from streamstate.errors import Declined, IncompleteCommit, Misconfigured
+from streamstate.history.backup.loaded import SavedPartitions, loaded
+from streamstate.history.backup.manifest import files_of
+from streamstate.history.backup.restorer import Restorer
 from streamstate.processing.fitness import require_ends, require_same_folds, require_same_topics
 from streamstate.settings import CommandSettings, StreamSettings, load
 from streamstate.state.deletion import StateDeleter

@@ -108,7 +108,7 @@ def _archived(uri: str, number: SchemaId) -> bytes | None:
         return None
     with suppress(OSError, ModuleNotFoundError):
         # Arrow takes memory, and some images lack it.
-        content: bytes | None = import_module("streamstate.archive.files").Archive(uri).schema(number)
+        content: bytes | None = import_module("streamstate.history.archive.files").Archive(uri).schema(number)
         return content
     return None
 

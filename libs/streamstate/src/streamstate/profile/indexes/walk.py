@@ -148,7 +148,7 @@ class Walk:
 
     def _reads(self, key: str) -> list[Read]:
         history: list[Read] = [HistoryDays(EVENTS, key)] if self._windows else []
-        return [Fields(self._layout.of_key(NUMBERS, key)), *history]
+        return [Fields(self._layout.state_key(NUMBERS, key)), *history]
 
     def _holds(self, state: Sequence[Any]) -> bool:
         """Whether all comparisons hold for the key of `state`."""

@@ -12,7 +12,7 @@ from streamstate.app import Derived, Effect, Emit, FoldContext, Record
 from streamstate.keys import CODECS
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.layout import EVENTS, NUMBERS, RULES, Layout
-from streamstate.profile.numbers import COUNT, Get, Numbers, add_number, is_plain, numbers_of
+from streamstate.profile.numbers import COUNT, Get, Numbers, is_plain, number_adder, numbers_of
 from streamstate.profile.rules.crossings import Crossing, kept, plain, rules_topic
 from streamstate.profile.rules.rule import Rule
 from streamstate.profile.windows.busy import rows
@@ -43,9 +43,9 @@ class RuleReads:
 
     def __call__(self, records: Events) -> Iterable[Read]:
         for key in dict.fromkeys(record.key for record in records):
-            yield Value(self._layout.of_key(RULES, key))
+            yield Value(self._layout.state_key(RULES, key))
             if self._ever:
-                yield Fields(self._layout.of_key(NUMBERS, key))
+                yield Fields(self._layout.state_key(NUMBERS, key))
             if self._windowed:
                 yield HistoryDays(EVENTS, str(key))
 
@@ -53,16 +53,16 @@ class RuleReads:
 class RuleFold:
     """The effects of events on the rules of `declared`.
 
-    get: a field → its getter of a record. counts: whether a window counts an event.
+    get: a field → its getter of a record.
     """
 
-    def __init__(self, declared: Declaration, get: Callable[[str], Get], counts: Callable[[Any], bool]) -> None:
+    def __init__(self, declared: Declaration, get: Callable[[str], Get]) -> None:
         self._declared = declared
         self._layout = Layout(declared)
-        self._counts = counts
+        self._in_windows = self._layout.in_windows.compiled(get)
         self._columns = [get(field) for field in declared.windowed_fields]
         ever = [rule.measure for rule in declared.ruled if rule.window is None and not is_plain(rule.measure)]
-        self._numbers = [add_number(measure, declared.types, get) for measure in dict.fromkeys(ever)]
+        self._adders = [number_adder(measure, declared.types, get) for measure in dict.fromkeys(ever)]
         self._measures = {rule.name: WindowMeasure(rule.measure, declared) for rule in declared.ruled if rule.window}
         self._tests = {rule.name: rule.when.compiled(lambda _name: lambda value: value) for rule in declared.ruled}
         self._longest = max((rule.window.ms for rule in declared.ruled if rule.window), default=0)
@@ -72,7 +72,7 @@ class RuleFold:
         """The records in the order of their causes, also kept in the state, and the states of the rules."""
         sent: list[tuple[Rule, Emit]] = []
         for key, events in by_key.items():
-            state = f"{self._layout.of_key(RULES, key)}"
+            state = f"{self._layout.state_key(RULES, key)}"
             at, rules = msgspec.json.decode(context.values[Value(state)] or "[0,{}]")
             values = _Values(self, key, context, at)
             for event in events:
@@ -110,8 +110,8 @@ class _Values:
         self._first = 0
         self._numbers: Numbers = {}
         self._rows: list[Row] = []
-        if fold._numbers or any(rule.window is None for rule in fold._declared.ruled):
-            self._numbers = dict(context.values[Fields(fold._layout.of_key(NUMBERS, key))])
+        if fold._adders or any(rule.window is None for rule in fold._declared.ruled):
+            self._numbers = dict(context.values[Fields(fold._layout.state_key(NUMBERS, key))])
         if fold._longest:
             _, days = context.values[HistoryDays(EVENTS, str(key))]
             within = (row for day in sorted(days) for row in rows(day, days[day]))
@@ -122,14 +122,14 @@ class _Values:
         self.at = max(self.at, event.timestamp)
         self._numbers[COUNT] = self._numbers.get(COUNT, 0) + 1
         add, least, most = Numbers(), Numbers(), Numbers()
-        for number in fold._numbers:
-            number([event], add, least, most)
+        for add_numbers in fold._adders:
+            add_numbers([event], add, least, most)
         for merge, fields in ((operator.add, add), (min, least), (max, most)):
             for name, of in fields.items():
                 self._numbers[name] = merge(self._numbers[name], of) if name in self._numbers else of
         if fold._longest:
             self._first = max(self._first, (event.stream_time - fold._declared.kept_ms) // DAY_MS * DAY_MS)
-            if fold._counts(event) and event.timestamp >= self._first:
+            if (fold._in_windows is None or fold._in_windows(event)) and event.timestamp >= self._first:
                 insort(self._rows, [event.timestamp, *(get(event) for get in fold._columns)], key=_time)
             # No later window contains what is before this one.
             del self._rows[: bisect_left(self._rows, max(self._first, self.at - fold._longest), key=_time)]

@@ -8,14 +8,12 @@ from streamstate.app import LATE, Count, Effect, FoldContext, Record
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.layout import Layout
 from streamstate.profile.measure import SLOT_MS
-from streamstate.profile.numbers import AddNumbers, Get, Numbers, add_number, add_scores, merged, numbers_of, ranked
+from streamstate.profile.numbers import Get, Numbers, merged, number_adder, numbers_of, ranked, scorer
 from streamstate.state.operations import DAY_MS, Delete, Fields, Merge, Read
 
 SLOTS = "slots"
 """The hash with the stream time (`TIME`), and the prefix of the hashes of days."""
 TIME = "time"
-
-Test = Callable[[Any], bool]
 
 
 def slot_span(at: int, length_ms: int) -> tuple[int, int]:
@@ -29,13 +27,12 @@ class SlotFold:
     def __init__(self, declared: Declaration, get: Callable[[str], Get]) -> None:
         self._kept_ms = declared.kept_ms
         layout = Layout(declared)
-        self._numbers: list[AddNumbers] = [add_number(each, declared.types, get) for each in layout.windowed_numbers]
+        self._adders = [number_adder(each, declared.types, get) for each in layout.windowed_numbers]
         self._rankings = [
-            (name, add_scores(measure, declared.types, get), measure.where.compiled(get))
+            (name, scorer(measure, declared.types, get), measure.where.compiled(get))
             for name, measure in layout.windowed_rankings.each.items()
         ]
-        tests = [measure.where.compiled(get) for measure in layout.windowed]
-        self._tests: list[Test] = [] if None in tests else [test for test in tests if test]
+        self._in_windows = layout.in_windows.compiled(get)
 
     def effects(self, events: Sequence[Record[Any, Any]], now: int, context: FoldContext) -> Iterable[Effect]:
         """Numbers of a slot are commutative. A day is deleted when the stream time passes its end by the kept time.
@@ -44,9 +41,7 @@ class SlotFold:
         """
         by_slot: defaultdict[int, list[Record[Any, Any]]] = defaultdict(list)
         late = 0
-        for event in events:
-            if self._tests and not any(test(event) for test in self._tests):
-                continue
+        for event in events if self._in_windows is None else filter(self._in_windows, events):
             if event.timestamp // DAY_MS < self._first_day(event.stream_time):
                 late += 1
             else:
@@ -69,11 +64,11 @@ class SlotFold:
 
     def _add(self, slot: int, events: Sequence[Any], numbers: tuple[Numbers, Numbers, Numbers]) -> None:
         of_slot: tuple[Numbers, Numbers, Numbers] = ({}, {}, {})
-        for number in self._numbers:
-            number(events, *of_slot)
-        for name, scores, kept in self._rankings:
-            by = scores(events if kept is None else filter(kept, events))
-            of_slot[0].update({f"{name}.values:{member}": score for member, score in by.items()})
+        for add_numbers in self._adders:
+            add_numbers(events, *of_slot)
+        for name, score, kept in self._rankings:
+            by = score(events if kept is None else filter(kept, events))
+            of_slot[0].update({f"{name}.values:{member}": number for member, number in by.items()})
         for of_day, fields in zip(numbers, of_slot, strict=True):
             of_day.update({f"{slot}:{field}": number for field, number in fields.items()})
 

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from streamstate.app import App
-from streamstate.archive.files import Archive
+from streamstate.history.archive.files import Archive
 from streamstate.kafka.history import TopicHistory
 from streamstate.processing.decode import RawRecord, topics_with_header_ids
 from streamstate.spark.backlog.merging import Cursor, Piece, merged, sized

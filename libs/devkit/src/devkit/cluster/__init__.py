@@ -1,0 +1,1 @@
+"""Everything on a single machine: servers, streams, APIs and the gateway."""

@@ -1,0 +1,127 @@
+"""`docs/profile-reference.md`, made from the types of a profile: the members of a file and their values."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from devkit.docs.tables import docstring, listed
+from streamstate.keys import CODECS, TEXT_MAX_BYTES
+from streamstate.profile import conditions, measure
+from streamstate.profile.declaration import Declaration
+from streamstate.profile.fields import FieldWords
+from streamstate.profile.measure import MOST_LISTED, MeasureWords
+from streamstate.profile.rules.rule import RuleWords
+from streamstate.state.operations import DAY_MS
+
+PATH = Path("docs/profile-reference.md")
+_TYPES: Mapping[Any, str] = {str: "text", int: "number", bool: "true or false", bool | None: "true or false"}
+_COMPARED = {
+    "eq": "equal",
+    "ne": "not equal",
+    "lt": "less",
+    "le": "less or equal",
+    "gt": "greater",
+    "ge": "greater or equal",
+    "in": "one of a list",
+}
+_FIELDS = (
+    ("`int`", "whole number from -2^63 to 2^63 - 1"),
+    ("`str`", f"text of up to {TEXT_MAX_BYTES:,} characters"),
+    ("`int(text)`", 'whole number of 64 bits, or its text: `42` or `"42"`'),
+    (
+        "`time(s)`, `time(ms)`, `time(us)`, `time(ns)`",
+        (
+            "time since 1970, as a number or its text, [bounded](using.md#times-of-events) by Kafka's timestamp; whole "
+            "milliseconds in conditions and answers"
+        ),
+    ),
+    ("`bool`", "`true`, `false`"),
+    (
+        "`decimal(1)` to `decimal(9)`",
+        "number, or its text, with up to so many decimals, and of 64 bits; summed exactly",
+    ),
+)
+
+
+_HEAD = """# Reference of profiles
+
+Made from the source by `make docs`. [A profile in ten minutes](profile.md) has examples.
+
+## Members of a file
+"""
+_MEASURE = """## Members of a measure
+
+One of the members before `of`, and further members:
+"""
+_NESTED = """{nested}
+Example: `device: {{type: str, member: user.device}}`. A member of another type makes its record a dead letter.
+
+## Conditions
+
+All comparisons of `where` must hold; with an absent field, a comparison is false:
+"""
+_REST = """`any` holds if a condition of its list holds, `all` if all conditions hold:
+`where: {{durationMs: {{ge: 30000}}, any: [{{device: {{eq: phone}}}}, {{device: {{eq: tv}}}}]}}`.
+
+## Limits
+
+- A window is a whole number with a unit ({units}), up to {days}d.
+- `top` and `recent` list up to {listed:,} values.
+- The name of a measure has letters, digits and `_`, begins with a letter, and is neither `key` nor `windows`.
+- Numbers without a window, over all keys, or with `index` are exact up to 2^53; a record beyond is a dead letter.
+  Totals of other windows have no limit.
+- `by` is for {split}; `sessions` need a window.
+- [`index`](profile.md#9-find-users-by-a-value) is for `count` and `total` without `by`, and a path that goes on behind
+  `<key>`.
+- Windows over all keys begin and end with a slot of five minutes, without `sessions`, `recent`, and `first` and `last`
+  of a field.
+"""
+
+
+def text() -> str:
+    """The whole page."""
+    parts = [
+        _HEAD,
+        _members(Declaration),
+        f"Types of keys: {', '.join(f'`{name}`' for name in CODECS)}.\n",
+        _MEASURE,
+        _members(MeasureWords),
+        "## Members of a rule\n",
+        _members(RuleWords),
+        "## Types of fields\n",
+        "".join(f"- {name}: {values}\n" for name, values in _FIELDS),
+        _NESTED.format(nested=docstring(FieldWords)),
+        ", ".join(f"`{name}` ({_COMPARED[name]})" for name in conditions._OPERATORS) + ".",
+        _REST.format(
+            units=", ".join(f"`{unit}`" for unit in measure.UNITS),
+            days=measure.MOST_WINDOW_MS // DAY_MS,
+            listed=MOST_LISTED,
+            split=", ".join(f"`{kind}`" for kind in measure.SPLIT),
+        ),
+    ]
+    return "\n".join(parts)
+
+
+def _members(kind: type[msgspec.Struct]) -> str:
+    """The members of `kind`, with the meanings of its docstring."""
+    fields = {field.name: field for field in msgspec.structs.fields(kind)}
+    return listed((name, f" ({_value(fields[name])}): {meaning}") for name, meaning in _meanings(kind).items())
+
+
+def _meanings(kind: type[msgspec.Struct]) -> dict[str, str]:
+    """The texts after `name:` in the docstring, by name."""
+    names = [field.name for field in msgspec.structs.fields(kind)]
+    pieces = re.split(rf"(?:^|(?<=\. ))((?:(?:{'|'.join(names)})(?:, )?)+): ", docstring(kind))
+    return {
+        name: f"{meaning.strip().rstrip('.')}"
+        for listed, meaning in zip(pieces[1::2], pieces[2::2], strict=True)
+        for name in listed.split(", ")
+    }
+
+
+def _value(field: msgspec.structs.FieldInfo) -> str:
+    kind = _TYPES.get(field.type, "list or text" if field.name == "over" else "map")
+    return f"{kind}, required" if field.required else kind

@@ -1,0 +1,1 @@
+"""Servers of a machine as child processes: Kafka, Redis, a schema registry."""

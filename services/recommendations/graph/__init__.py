@@ -1,0 +1,1 @@
+"""The graph of listeners and items in memory, updated from the state."""

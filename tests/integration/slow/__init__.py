@@ -1,0 +1,1 @@
+"""A service whose batches take a second."""

@@ -10,15 +10,21 @@ from confluent_kafka.admin import ListOffsetsResultInfo
 
 T = TypeVar("T")
 _PAUSE_S = 0.2
-_ELECTING = {
+_RETRIED = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.REPLICA_NOT_AVAILABLE,
+    KafkaError.KAFKA_STORAGE_ERROR,
     KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.OFFSET_NOT_AVAILABLE,
     KafkaError._NOENT,  # the client's name for a partition without a known leader
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.NOT_COORDINATOR,
 }
+"""Errors about leaders and coordinators that Kafka's protocol declares retriable."""
 
 
 def elected(ask: Callable[[], T], timeout_s: float, renew: Callable[[], None] | None = None) -> T:
@@ -31,7 +37,7 @@ def elected(ask: Callable[[], T], timeout_s: float, renew: Callable[[], None] | 
         try:
             return ask()
         except KafkaException as error:
-            if error.args[0].code() not in _ELECTING or time.monotonic() > end:
+            if error.args[0].code() not in _RETRIED or time.monotonic() > end:
                 raise
         time.sleep(_PAUSE_S)
         if renew:

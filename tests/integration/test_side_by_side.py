@@ -4,7 +4,7 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import product
@@ -18,6 +18,7 @@ from urllib3.exceptions import HTTPError
 from devkit.cluster.local_cluster import LocalCluster, answers
 from devkit.repeating import repeating
 from devkit.servers.child_process import LOCALHOST, free_port
+from streamstate.kafka.admin import Topics
 from streamstate.kafka.dlq.topic import cause_of
 from streamstate.keys import Marker
 from streamstate.releases import file
@@ -173,9 +174,17 @@ def restart(serving: Serving, releases: Releases, part: str) -> None:
             stream.start()
 
 
-def folding(command: Command) -> bool:
-    """A stream without its Redis or its process says so until it folds again."""
-    return not any(release["faults"] for release in command.run("releases", "emitting"))
+def folded(releases: Releases) -> Callable[[], bool]:
+    """Whether both releases have the records sent so far: a killed process is in its group until its session ends."""
+    places = [(TOPICS[IN], partition) for partition in range(PARTITIONS)]
+    ends = Topics(releases.cluster.kafka.bootstrap).ends(places)
+    stores = [RedisStore(connect(releases.cluster.redis.url, 5.0), name) for name in NAMES]
+
+    def reached() -> bool:
+        read = [store.read({partition: [] for _, partition in places}) for store in stores]
+        return all(snapshots[p].positions[topic] >= ends[topic, p] for snapshots in read for topic, p in places)
+
+    return reached
 
 
 def test_a_switch_ends_whatever_is_killed_within(releases: Releases, tmp_path: Path) -> None:
@@ -202,7 +211,7 @@ def test_a_switch_ends_whatever_is_killed_within(releases: Releases, tmp_path: P
         for part, order, live in switches:
             command.killed(1, "after", order, "emitting")
             restart(serving, releases, part)
-            until(lambda: folding(command), 60, f"both releases to fold after a kill of {part}")
+            until(folded(releases), 60, f"both releases to fold after a kill of {part}")
             command.run("wait", "emitting", live, "--timeout", "60")
             assert command.run("promote", "emitting", live)["live"] == live
             until(partial(serving.has_answered, serving.answered + 5), 30, f"answers after a kill of {part}")

@@ -33,6 +33,10 @@ class World:
     positions: dict[tuple[str, int], int] = field(default_factory=Counter)
     meanwhile: list[int] | None = None
 
+    @property
+    def behind(self) -> bool:
+        return any(self.positions[name, p] < self.ends[p] for name in NAMES for p in range(PARTITIONS))
+
     def produce(self) -> None:
         partition = self.dice.randrange(PARTITIONS)
         if self.meanwhile is None:
@@ -62,7 +66,8 @@ class World:
             record, self.meanwhile = self.record, [0] * PARTITIONS
             cuts = {("in", p): end + MARGIN for p, end in enumerate(self.ends)}
             yield
-            after = next_write(record, name, cuts)
+            least = {("in", p): min(self.positions[each, p] for each in NAMES) for p in range(PARTITIONS)}
+            after = next_write(record, name, cuts, least)
             if after is None:
                 break
             if after.live != record.live:
@@ -76,32 +81,42 @@ class World:
             yield
         self.meanwhile = None
 
+    def operate(self) -> Iterator[None]:
+        """Promotions, for ever; a killed command is run again."""
+        while True:
+            name = self.dice.choice(NAMES)
+            command = self.command(name)
+            while next(command, "done") != "done":
+                if self.dice.random() < 0.15:
+                    command, self.meanwhile = self.command(name), None
+                yield
+            while self.dice.random() < 0.7:
+                yield
+
+
+def speeds(dice: random.Random, streams: int) -> list[float]:
+    """The chances of streams, for a while: slow ones, stopped ones, at times all of them."""
+    all_stopped = dice.random() < 0.4
+    return [0.0 if all_stopped else dice.choice((0.0, 0.2, 1.0, 3.0)) for _ in range(streams)]
+
 
 def run(seed: int) -> World:
     dice = random.Random(seed)
     world = World(dice)
     streams = [world.stream(name, p) for name in NAMES for p in range(PARTITIONS)]
-    # A slow release at times.
-    weights = [dice.choice((0.2, 1.0, 3.0)) for _ in streams]
-    command: Iterator[None] | None = None
-    wanted: str | None = None
-    for _ in range(3_000):
-        if wanted is None and dice.random() < 0.01:
-            wanted = dice.choice(NAMES)
-        if wanted and command is None:
-            command = world.command(wanted)
+    operator = world.operate()
+    for step in range(3_000):
+        if step % 500 == 0:
+            weights = speeds(dice, len(streams))
         choice = dice.random()
         if choice < 0.2:
             world.produce()
-        elif choice < 0.4 and command:
-            if dice.random() < 0.15:
-                command, world.meanwhile = None, None  # killed; it is run again
-            elif next(command, "done") == "done":
-                command, wanted = None, None
-        else:
+        elif choice < 0.4:
+            next(operator)
+        elif any(weights):
             next(dice.choices(streams, weights)[0])
     world.meanwhile = None
-    while any(world.positions[name, p] < world.ends[p] for name in NAMES for p in range(PARTITIONS)):
+    while world.behind:
         for stream in streams:
             next(stream)
     return world

@@ -1,5 +1,6 @@
 """The record of a service's releases, and the form of their answers."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +20,8 @@ from streamstate.errors import Declined, Misconfigured
 from streamstate.releases import file
 from streamstate.releases.contract import broken
 from streamstate.releases.record import (
-    MOST_TURNS,
+    AT_START,
+    KEPT_TURNS,
     Place,
     Releases,
     Voice,
@@ -42,8 +44,8 @@ PLACE, OTHER = ("plays", 0), ("plays", 1)
 BOTH = staged(first("metrics"), "metrics-2")
 
 
-def promoted(record: Releases, release: str, cut: int) -> Releases:
-    while (after := next_write(record, release, {PLACE: cut, OTHER: cut})) is not None:
+def promoted(record: Releases, release: str, cut: int, reached: Mapping[Place, int] = AT_START) -> Releases:
+    while (after := next_write(record, release, {PLACE: cut, OTHER: cut}, reached)) is not None:
         record = after
     return record
 
@@ -76,12 +78,20 @@ def test_a_turn_never_begins_before_the_turn_before() -> None:
     assert publishers(record, range(98, 102)) == ["metrics"] * 4
 
 
-def test_the_earliest_turns_are_forgotten_and_leave_no_gap() -> None:
+def test_turns_are_forgotten_behind_all_releases_and_leave_no_gap() -> None:
     record = BOTH
-    for number in range(2 * MOST_TURNS):
-        record = promoted(record, ("metrics-2", "metrics")[number % 2], number)
-    assert len(record.turns) == MOST_TURNS
+    for number in range(2 * KEPT_TURNS):
+        reached = {PLACE: number, OTHER: number}
+        record = promoted(record, ("metrics-2", "metrics")[number % 2], number, reached)
+    assert len(record.turns) == KEPT_TURNS
     assert len(publishers(record, range(30))) == 30
+
+
+def test_a_turn_is_kept_while_a_release_is_before_it() -> None:
+    record, late = BOTH, 3
+    for number in range(2 * KEPT_TURNS):
+        record = promoted(record, ("metrics-2", "metrics")[number % 2], number, {PLACE: late, OTHER: 99})
+    assert publishers(record, range(late, 12)) == ["metrics", "metrics-2"] * 4 + ["metrics"]
 
 
 def test_a_promotion_is_two_writes_and_continues_after_the_first() -> None:

@@ -16,8 +16,11 @@ from streamstate.errors import Declined, Misconfigured
 Place = tuple[str, int]
 """Topic and partition."""
 
-MOST_TURNS = 6
-"""Kept turns: earlier offsets belong to the earliest kept turn."""
+AT_START: Mapping[Place, int] = {}
+"""The next offsets of a state without records."""
+
+KEPT_TURNS = 6
+"""Turns that are kept even when all releases are past them: `previous_release` reads them."""
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -28,6 +31,10 @@ class Turn(msgspec.Struct, frozen=True):
 
     def cut(self, place: Place) -> int:
         return self.cuts.get(place[0], {}).get(place[1], 0)
+
+    def begun(self, positions: Mapping[Place, int]) -> bool:
+        """Whether a state at `positions` has all records before this turn."""
+        return all(cut <= positions.get((topic, p), 0) for topic, cuts in self.cuts.items() for p, cut in cuts.items())
 
 
 class Releases(msgspec.Struct, frozen=True):
@@ -154,14 +161,21 @@ def staged(record: Releases, release: str) -> Releases:
     return _next(record, releases=(*record.releases, release), turns=turns)
 
 
-def turned(record: Releases, release: str, cuts: Mapping[Place, int]) -> Releases:
-    """`release` publishes from `cuts` on, or from the last turn's cut where that is later."""
+def turned(
+    record: Releases, release: str, cuts: Mapping[Place, int], reached: Mapping[Place, int] = AT_START
+) -> Releases:
+    """`release` publishes from `cuts` on, or from the last turn's cut where that is later.
+
+    reached: the least next offsets of all releases. Offsets before them belong to the earliest kept turn.
+    """
     require(record, release)
     by_topic: dict[str, dict[int, int]] = {}
     for place, cut in cuts.items():
         by_topic.setdefault(place[0], {})[place[1]] = max(cut, record.turns[-1].cut(place))
-    earliest, *later = (*record.turns, Turn(release, by_topic))[-MOST_TURNS:]
-    return _next(record, turns=(Turn(earliest.release), *later))
+    turns = (*record.turns, Turn(release, by_topic))
+    while len(turns) > KEPT_TURNS and turns[1].begun(reached):
+        turns = (Turn(turns[1].release), *turns[2:])
+    return _next(record, turns=turns)
 
 
 def handed_over(record: Releases, ends: Mapping[Place, int]) -> Releases:
@@ -237,14 +251,17 @@ def previous_release(record: Releases) -> str:
     return before[-1]
 
 
-def next_write(record: Releases, release: str, cuts: Mapping[Place, int]) -> Releases | None:
+def next_write(
+    record: Releases, release: str, cuts: Mapping[Place, int], reached: Mapping[Place, int] = AT_START
+) -> Releases | None:
     """The next record to store so that `release` publishes from `cuts` on and is live; None when it does and is.
 
+    reached: as of `turned`.
     First the turn is stored, then the live release: after a kill in between, the same call continues with the second.
     """
     require(record, release)
     if record.publisher != release:
-        return turned(record, release, cuts)
+        return turned(record, release, cuts, reached)
     return switched(record, release) if record.live != release else None
 
 

@@ -23,7 +23,7 @@ from streamstate.cli.releases.beside import (
 from streamstate.cli.services import Deployment, Service
 from streamstate.errors import Declined
 from streamstate.releases.record import Releases, next_release, next_write, previous_release
-from streamstate.state.store import Snapshot, TopicPartition
+from streamstate.state.store import Snapshot, TopicPartition, whole
 
 SAMPLED_S = 0.2
 """The least seconds in which the rate of the topics is measured."""
@@ -98,16 +98,22 @@ def back(
 
 @dataclass(frozen=True)
 class _Begun:
-    """A service as the command began, at the time `at`: the ends of its topics, and the live state's positions.
+    """A service as the command began, at the time `at`: the ends of its topics, and the positions of its releases.
 
-    The other release reaches these positions while the command asks the gateway and Kafka.
+    The other release reaches the positions of the live release while the command asks the gateway and Kafka.
     """
 
     of: Deployment
     record: Releases
     at: float
     ends: Mapping[TopicPartition, int]
-    reached: Mapping[int, Snapshot]
+    reached: Mapping[str, Mapping[int, Snapshot]]
+
+    @property
+    def least(self) -> dict[TopicPartition, int]:
+        """The positions that all releases have reached."""
+        states = self.reached.values()
+        return {(t, p): min(of[p].positions.get(t, 0) if p in of else 0 for of in states) for t, p in self.ends}
 
     def cuts(self) -> Mapping[TopicPartition, int]:
         """Cuts ahead of the topics, by the rate since the command began."""
@@ -119,7 +125,8 @@ class _Begun:
 def _begun(service: str) -> _Begun:
     of, record = recorded(service)
     asked = places(of)
-    reached = of.release(record.live).store.read({partition: () for _, partition in asked})
+    partitions = {partition for _, partition in asked}
+    reached = {name: whole(of.release(name).store, partitions)[0] for name in record.releases}
     return _Begun(of, record, time.monotonic(), of.topics.high_watermarks(asked), reached)
 
 
@@ -153,7 +160,7 @@ def _switch(
         raise Declined(msg)
     cuts = begun.cuts()
     began, record = time.monotonic(), before
-    while (after := next_write(record, name, cuts)) is not None:
+    while (after := next_write(record, name, cuts, begun.least)) is not None:
         if dry_run:
             record = after
             continue
@@ -179,7 +186,7 @@ def ahead(
 
 def _reach(begun: _Begun, name: str) -> None:
     """Wait until the release has all records that the live release had: no earlier answer is newer."""
-    deadline, wanted = time.monotonic() + REACHED_S, begun.reached
+    deadline, wanted = time.monotonic() + REACHED_S, begun.reached[begun.record.live]
     store = begun.of.release(name).store
     asked = dict.fromkeys(wanted, ())
     while any(_behind(snapshot, wanted[p], begun.of.app.topics) for p, snapshot in store.read(asked).items()):

@@ -55,7 +55,10 @@ def of_group(ask: Callable[[], Future[T]], timeout_s: float) -> T | None:
 
 
 def answered(listed: dict[tuple[str, int], ListOffsetsResultInfo]) -> dict[tuple[str, int], ListOffsetsResultInfo]:
-    """The same; raises `KafkaException` for partitions whose leaders do not answer, which beside others is no error."""
+    """`listed`, complete: the client gives partitions with silent leaders an invalid offset instead of an error.
+
+    Raises `KafkaException` with the names of such partitions.
+    """
     silent = [f"{topic}:{p}" for (topic, p), found in listed.items() if found.offset == OFFSET_INVALID]
     if silent:
         reason = f"the leaders of {', '.join(silent)} do not answer; start their brokers"

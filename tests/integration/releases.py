@@ -2,12 +2,15 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Timer
 from typing import Any
+from unittest.mock import patch
 
 from confluent_kafka import Message, Producer
 from typer.testing import CliRunner
@@ -20,6 +23,7 @@ from streamstate.cli.main import app as streamstate
 from streamstate.cli.services import deployments
 from streamstate.deployment.overrides import renamed
 from streamstate.kafka.admin import Topics
+from streamstate.releases.pointer import Pointer
 from streamstate.settings import CommandSettings
 from streamstate.state.redis import RedisStore
 from streamstate.state.redis_connections import connect
@@ -29,6 +33,9 @@ from tests.integration.driving import read
 from tests.waiting import until
 
 PARTITIONS = 4
+
+STALL_S = 3.0
+"""Seconds in which the topics pass the offsets of a planned turn."""
 
 KILLED = """
 import os, signal, sys
@@ -42,9 +49,10 @@ def killed(self, *records):
     writes.append(1)
     if len(writes) == number and not after:
         os.kill(os.getpid(), signal.SIGKILL)
-    replace(self, *records)
+    stored = replace(self, *records)
     if len(writes) == number:
         os.kill(os.getpid(), signal.SIGKILL)
+    return stored
 
 Pointer.replace = killed
 main.main()
@@ -124,6 +132,21 @@ class Command:
             self._redis.config_set("maxmemory", 0)
         assert done.exit_code == 1
         assert "raise maxmemory first" in done.stderr
+
+    def stalled(self, redis: Child, *arguments: str) -> list[bool]:
+        """The command, before whose first write Redis stalls: whether its writes were stored."""
+        replace, stored = Pointer.replace, list[bool]()
+
+        def stalling(pointer: Pointer, *given: Any) -> bool:
+            if not stored:
+                os.kill(redis.pid, signal.SIGSTOP)
+                Timer(STALL_S, os.kill, (redis.pid, signal.SIGCONT)).start()
+            stored.append(replace(pointer, *given))
+            return stored[-1]
+
+        with patch.object(Pointer, "replace", stalling):
+            self.run(*arguments)
+        return stored
 
     def killed(self, write: int, when: str, *arguments: str) -> None:
         """The command, killed before or after one of its writes."""

@@ -97,6 +97,9 @@ def test_outputs_are_published_once_through_killed_promotions(releases: Releases
                 command.killed(write, when, order, "emitting", "--without-gateway")
                 answer = command.run("promote", "emitting", live, "--without-gateway")
                 assert answer["live"] == live
+            stalled = command.stalled(releases.cluster.redis, "promote", "emitting", "--without-gateway")
+            assert stalled == [False, True, True]
+            command.run("back", "emitting", "--without-gateway")
             answer = command.run("promote", "emitting", "--without-gateway")
             assert answer["seconds"] < 5
             until(lambda: not command.run("releases", "emitting")[0]["owes"], 60, "the first release to owe nothing")

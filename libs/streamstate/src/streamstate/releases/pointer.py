@@ -9,10 +9,14 @@ from streamstate.releases.record import Releases, Voice, decoded, encoded, voice
 from streamstate.state.redis_connections import Client
 from streamstate.state.redis_reads import live_key
 
+_NOW = "local time = redis.call('TIME') return tostring(time[1] + time[2] / 1000000)"
+
 _REPLACE = """
-if (redis.call('GET', KEYS[1]) or '') ~= ARGV[1] then return 0 end
+local time = redis.call('TIME')
+if ARGV[3] ~= '' and time[1] + time[2] / 1000000 > tonumber(ARGV[3]) then return 'late' end
+if (redis.call('GET', KEYS[1]) or '') ~= ARGV[1] then return 'other' end
 redis.call('SET', KEYS[1], ARGV[2])
-return 1
+return 'stored'
 """
 
 
@@ -41,10 +45,22 @@ class Pointer:
         """The outputs of `release` at present. Raises `Misconfigured` for a release that is not staged."""
         return voice(self.read(), release, self._of)
 
-    def replace(self, before: Releases | None, after: Releases) -> None:
-        """Store `after`, if the record is `before`; raises `Declined` when another command was faster."""
+    def now(self) -> float:
+        """The time of Redis, in seconds since 1970."""
+        return float(self._evaluate(_NOW))
+
+    def replace(self, before: Releases | None, after: Releases, by: float | None = None) -> bool:
+        """Store `after`, if the record is `before`; false, with nothing stored, later than the time `by` of Redis.
+
+        Raises `Declined` when another command was faster.
+        """
         old = b"" if before is None else encoded(before)
-        replace: Callable[..., object] = self._client.eval
-        if not replace(_REPLACE, 1, self._key, old, encoded(after)):
+        answer = self._evaluate(_REPLACE, old, encoded(after), "" if by is None else str(by))
+        if answer == b"other":
             msg = "another command changed the releases meanwhile; look at `streamstate releases`, and say it again"
             raise Declined(msg)
+        return answer == b"stored"
+
+    def _evaluate(self, script: str, *arguments: bytes | str) -> bytes:
+        evaluate: Callable[..., bytes] = self._client.eval
+        return evaluate(script, 1, self._key, *arguments)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
@@ -30,6 +31,9 @@ SAMPLED_S = 0.2
 
 AHEAD_S, AHEAD = 2.0, 100
 """How far cuts are ahead of the topics: for so many seconds at the measured rate, and so many records besides."""
+
+WRITTEN_S = 1.0
+"""Seconds, by the clock of Redis, from a look at the ends of the topics until the write of a cut ahead of them."""
 
 REACHED_S = 30.0
 """Seconds in which a ready release must reach the positions of the live release."""
@@ -96,6 +100,13 @@ def back(
     _switch(begun, name, [], [], undo, without_gateway=without_gateway, dry_run=dry_run, as_json=as_json)
 
 
+class _Cut(NamedTuple):
+    """The offsets from which a turn begins, and the latest time, by the clock of Redis, to write the turn."""
+
+    offsets: Mapping[TopicPartition, int]
+    by: float
+
+
 @dataclass(frozen=True)
 class _Begun:
     """A service as the command began, at the time `at`: the ends of its topics, and the positions of its releases.
@@ -115,11 +126,12 @@ class _Begun:
         states = self.reached.values()
         return {(t, p): min(of[p].positions.get(t, 0) if p in of else 0 for of in states) for t, p in self.ends}
 
-    def cuts(self) -> Mapping[TopicPartition, int]:
-        """Cuts ahead of the topics, by the rate since the command began."""
+    def cut(self) -> _Cut:
+        """A cut ahead of the topics, by the rate since the command began."""
         time.sleep(max(0.0, self.at + SAMPLED_S - time.monotonic()))
+        by = self.of.pointer.now() + WRITTEN_S
         ends = self.of.topics.high_watermarks(self.ends)
-        return ahead(self.ends, ends, time.monotonic() - self.at)
+        return _Cut(ahead(self.ends, ends, time.monotonic() - self.at), by)
 
 
 def _begun(service: str) -> _Begun:
@@ -158,16 +170,9 @@ def _switch(
         why = "; ".join(side.faults) or f"{side.progress:.0%} built, {side.lag:,} records behind"
         msg = f"{name} is {side.word}: {why}; `streamstate wait {of.service} {name}` says when it is ready"
         raise Declined(msg)
-    cuts = begun.cuts()
-    began, record = time.monotonic(), before
-    while (after := next_write(record, name, cuts, begun.least)) is not None:
-        if dry_run:
-            record = after
-            continue
-        if after.live != record.live:
-            _reach(begun, name)
-        of.pointer.replace(record, after)
-        record = after
+    cut = begun.cut()
+    began = time.monotonic()
+    record = _planned(begun, name, cut) if dry_run else _stored(begun, name, cut)
     seconds = time.monotonic() - began
     if not (without_gateway or dry_run):
         _require_seen(name)
@@ -175,6 +180,31 @@ def _switch(
     last = record.turns[-1].cuts
     answer = Promotion(of.app.release_of, before.live, name, last, differences, refused, round(seconds, 3), dry_run)
     output.show(answer, _text(answer, before, undo), as_json=as_json)
+
+
+def _planned(begun: _Begun, name: str, cut: _Cut) -> Releases:
+    """The record with the release live and publishing."""
+    record = begun.record
+    while (after := next_write(record, name, cut.offsets, begun.least)) is not None:
+        record = after
+    return record
+
+
+def _stored(begun: _Begun, name: str, cut: _Cut) -> Releases:
+    """The same, stored by one or two writes; the turn with a later cut where Redis does not write it in time."""
+    record, deadline = begun.record, time.monotonic() + REACHED_S
+    while (after := next_write(record, name, cut.offsets, begun.least)) is not None:
+        turns = after.live == record.live
+        if not turns:
+            _reach(begun, name)
+        if begun.of.pointer.replace(record, after, cut.by if turns else None):
+            record = after
+            continue
+        if time.monotonic() > deadline:
+            msg = f"Redis takes longer than {WRITTEN_S:g} s to write; nothing is changed: repair it, then say it again"
+            raise Declined(msg)
+        cut = begun.cut()
+    return record
 
 
 def ahead(

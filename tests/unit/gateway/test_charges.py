@@ -106,7 +106,7 @@ def left(guarded: Guarded) -> dict[str, int]:
     return {name.strip('"'): int(rest.partition(";")[0]) for name, _, rest in parts}
 
 
-@pytest.mark.parametrize("guarded", [{"requests_per_s": 50, "cost_per_s": 50}], indirect=True, ids=["fifty a second"])
+@pytest.mark.parametrize("guarded", [{"requests_per_s": 5, "cost_per_s": 50}], indirect=True, ids=["five a second"])
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [

@@ -46,15 +46,18 @@ class Inexact(StreamStateError):
 
 
 class IncompleteCommit(StreamStateError):
-    """A commit or a deletion was applied to a partition in part: its state belongs to no offset."""
+    """A commit or a deletion was applied to a partition in part: its state belongs to no offset.
+
+    The text begins with `fact`, in the reports of all processes; the commands differ by their settings.
+    """
 
     def __init__(self, partition: str) -> None:
         """`partition` is the hash tag of its keys, {name:number}."""
         number = partition.strip("{}").rpartition(":")[2]
+        self.fact = f"a commit to {partition}, or a reset or restore of it, stopped half way, or has not ended"
         super().__init__(
-            f"a commit to {partition}, or a reset or restore of it, stopped half way, or has not ended; run the "
-            "restore again or restore a backup, or run `streamstate verify SERVICE --mend`, which accepts a partition "
-            "that equals its topics, or "
+            f"{self.fact}; run the restore again or restore a backup, or run `streamstate verify SERVICE --mend`, "
+            "which accepts a partition that equals its topics, or "
             f"`streamstate reset SERVICE --partition {number}`, and the service builds it anew"
         )
 

@@ -39,7 +39,7 @@ def verify(
     for deployment, seen in chosen(services):
         with output.progress() as bars:
             halves = _halves(deployment, seen) if mend else {}
-            known = [deployment.commands.complete(str(error)) for error, _ in halves.values()]
+            known = [error.fact for error, _ in halves.values()]
             reports.append(_report(deployment, seen, bars, known, may_be_empty=may_be_empty))
             reports[-1].faults += _mended(deployment, reports[-1], halves)
         if not as_json:

@@ -14,7 +14,7 @@ from devkit.cluster.local_cluster import LocalCluster
 from devkit.cluster.plan import Plan
 from devkit.cluster.streams import hosted
 from devkit.demo import DemoSettings, look_next, of_profiles
-from devkit.servers.child_process import Child, require_free_port
+from devkit.servers.child_process import Child, free_port, require_free_port
 from streamstate.errors import Misconfigured
 from streamstate.profile import SERVICE as PROFILE
 from streamstate.releases import file
@@ -220,3 +220,9 @@ def test_releases_run_while_they_are_in_the_file(tmp_path: Path) -> None:
     assert beside.children == []
     assert not child.alive
     assert said == ["starting the release metrics-2", "stopping the release metrics-2"]
+
+
+def test_each_free_port_is_another() -> None:
+    """A server may take its port later than the next port is asked for."""
+    ports = [free_port() for _ in range(2_000)]
+    assert len({*ports}) == len(ports)

@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import cycle
 from pathlib import Path
 from typing import Self
 
@@ -19,6 +20,8 @@ LOCALHOST = "127.0.0.1"
 
 SERVER_PORTS = range(10_000, 32_768)
 """Ports that Linux never assigns to an outgoing connection."""
+
+_PORTS = cycle(secrets.SystemRandom().sample(SERVER_PORTS, len(SERVER_PORTS)))
 
 
 class Child:
@@ -125,9 +128,9 @@ class Child:
 
 
 def free_port() -> int:
-    """A free TCP port of 127.0.0.1, outside the range of outgoing connections."""
+    """A free TCP port of 127.0.0.1, outside the range of outgoing connections; each call gives another."""
     while True:
-        port = secrets.choice(SERVER_PORTS)
+        port = next(_PORTS)
         with suppress(OSError), socket.create_server((LOCALHOST, port)):
             return port
 

@@ -18,6 +18,7 @@ from urllib3.exceptions import HTTPError
 from devkit.cluster.local_cluster import LocalCluster, answers
 from devkit.repeating import repeating
 from devkit.servers.child_process import LOCALHOST, free_port
+from streamstate.cli.releases.beside import RELEASE
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.dlq.topic import cause_of
 from streamstate.keys import Marker
@@ -157,6 +158,10 @@ class Serving:
         self.answered += 1
         self.wrong += [count for count in (answer.json()["count"],) if count > feed.sent[KEYS[0]]]
 
+    def knows(self, release: str) -> bool:
+        """Whether the gateway reaches the release."""
+        return urllib3.request("GET", f"{self.url}/openapi.json", headers={RELEASE: release}).status == 200
+
     def has_answered(self, count: int) -> bool:
         return self.answered >= count
 
@@ -205,6 +210,7 @@ def test_a_switch_ends_whatever_is_killed_within(releases: Releases, tmp_path: P
         stack.enter_context(repeating(lambda: serving.read(feed)))
         command.run("wait", "emitting", "--timeout", "60")
         until(partial(serving.has_answered, 1), 30, "an answer")
+        until(lambda: serving.knows(second), 60, "the gateway to reach the second release")
         assert command.run("diff", "emitting")["equal"] == len(KEYS)
         serving.failed.clear()
         for order in ("promote", "back"):

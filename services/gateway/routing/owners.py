@@ -8,7 +8,7 @@ from contextlib import suppress
 import msgspec
 import structlog
 
-from services.gateway.routing.directory import BESIDE, Directory, ServiceMap, service_of
+from services.gateway.routing.directory import BESIDE, Directory, ServiceMap, service_of, unknown
 from services.gateway.routing.upstream import Upstream
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.problems import RETRY_AFTER_S, Problem
@@ -91,7 +91,7 @@ class Owners:
     def directory(self, headers: Mapping[str, str]) -> Directory:
         """The directory of a request with `headers`: `now`, or with the release in the header `RELEASE` as live.
 
-        Raises a 404 `Problem` for an unknown release.
+        Raises a 404 `Problem` for an unknown release, and a 503 `Problem` before its first answer.
         """
         if (release := headers.get(RELEASE)) is None:
             return self.now
@@ -99,6 +99,8 @@ class Owners:
             if known.processors.service == release:
                 others = {name: of for name, of in self._maps.items() if service_of(name) != known.service}
                 return Directory(list(self.addresses), {**others, deployment: known})
+        if any(deployment.partition(BESIDE)[2] == release for deployment in self.addresses):
+            raise unknown(release)
         raise Problem(404, "not-found", f"no release is called {release}; see /v1/system for those that there are")
 
     async def document(self, directory: Directory, service: str, path: str) -> bytes:

@@ -185,6 +185,15 @@ def test_a_release_that_is_not_live_is_asked_for_by_a_header(side: Side) -> None
     assert count(client) == 3
 
 
+def test_a_release_that_has_not_answered_yet_is_not_ready(side: Side) -> None:
+    client = side.deployment.gateway()
+    side.served.stop()
+    late = side.deployment.gateway()
+    headers = {"X-Release": SECOND}
+    assert client.get("/openapi.json", headers=headers).status_code == 200
+    assert late.get("/openapi.json", headers=headers).status_code == 503
+
+
 def test_an_open_stream_goes_over_with_one_event_and_stays_open(side: Side) -> None:
     Recorded.record = BOTH
     gateway = side.deployment.app(watch_ms=20, streams=3, owners_ttl_s=60)

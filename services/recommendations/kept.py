@@ -32,9 +32,12 @@ class KeptLists:
         return walked
 
     def keep(self, name: Hashable | None, query: Query, walked: Walked) -> None:
-        """Keep the list of `query` if it has a name and `limit` items: further plays may lengthen a shorter list."""
+        """Keep the list of `query` if it has a name and `limit` items from whole walks.
+
+        The next play of any user may lengthen a shorter list, and may give a fallback its first walks.
+        """
         found, limit = walked.found, query.asked.limit
-        if name is None or found.partial or len(found.items) < limit:
+        if name is None or found.partial or found.fallback or len(found.items) < limit:
             return
         size = limit + len(query.excluded) + len(walked.positions) + sum(map(len, found.explanations.values()))
         _, before = self._lists.pop(name, (None, 0))

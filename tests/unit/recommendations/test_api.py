@@ -163,6 +163,45 @@ def test_a_list_stays_while_others_play_and_changes_with_the_users_own_plays(loo
     assert similar == whole[1]
 
 
+@pytest.mark.parametrize(
+    "path", ["artists?limit=1", "artists?limit=1&explain=true", "artists?limit=1&starts=artists:9"]
+)
+def test_a_fallback_ends_with_the_first_walk_that_meets_something_new(loop: Loop, path: str) -> None:
+    steady = served(loop, stable_s=STABLE_S)
+    played: list[Play] = [(ME, 7, 17, 27, 0), (2, 8, 18, 28, 0)]
+
+    def fallback(*plays: Play) -> Any:
+        played.extend(plays)
+        fold(driver(steady.store), records(played))
+        steady.follow()
+        return steady.get(f"{ME}/recommendations/{path}")["fallback"]
+
+    assert [fallback(), fallback()] == ["popular"] * 2
+    assert fallback((2, 7, 17, 27, 0), (2, 9, 19, 29, 0)) is None
+
+
+def test_the_fallback_of_all_kinds_is_not_kept_either(loop: Loop) -> None:
+    steady = served(loop, stable_s=STABLE_S)
+    crowd: list[Play] = [(2, item, item, item, 0) for item in range(10, 20)]
+    lists = []
+    for others in ([], [(2, 7, 7, 7, 0)]):
+        fold(driver(steady.store), records([(ME, 7, 7, 7, 0), *crowd, *others]))
+        steady.follow()
+        lists.append(steady.get(f"{ME}/recommendations")["artistRecommendations"])
+    # The fallback counts listeners, of which each item has one; a walk counts visits.
+    assert {item["score"] for item in lists[0]} == {1}
+    assert {item["score"] for item in lists[1]} != {1}
+
+
+def test_a_partial_list_is_not_kept() -> None:
+    kept, query = (
+        KeptLists(Graph(KINDS, 1)),
+        Query("tracks", Parameters(limit=1), ME, STABLE_S, Control(), of_item=False),
+    )
+    kept.keep("partial", query, Walked(Recommendation([(1, 1)], WALKS, partial=True), {0: 1}))
+    assert kept.get("partial") is None
+
+
 def test_a_kept_list_says_its_position_and_a_demand_makes_a_new_list(loop: Loop) -> None:
     steady = served(loop, stable_s=STABLE_S)
     played = [*PLAYS]

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from streamstate.errors import Declined, Misconfigured, StreamStateError
-from streamstate.history.archive.segments import Section, Segment, named, sections
+from streamstate.history.archive.segments import Section, Segment, covered, named, sections
 from streamstate.history.archive.unfinished import ROW_GROUP, Unfinished, writing
 
 _FIELDS: "list[pa.Field[Any]]" = [
@@ -40,6 +40,9 @@ _SHOWN = 400
 
 _GS_RETRIES = "retry_limit_seconds"
 """The option of gs:// that ends attempts; by default, Arrow tries for 15 minutes."""
+
+_TRIES = 3
+"""Listings without the next offset, after which the offset counts as missing."""
 
 _UNFINISHED_S = 86_400.0
 """Seconds after which an unfinished file is a killed writer's."""
@@ -86,7 +89,17 @@ class Archive:
         return dict(sorted(found.items()))
 
     def files(self, place: Place) -> list[Archived]:
-        """The files of a partition, by offset."""
+        """The files of a partition, by offset: as two listings in a row have them.
+
+        A compaction names a joined file and deletes its parts; a single listing at that time may lack both.
+        """
+        found = self.listed(place)
+        while (again := self.listed(place)) != found:
+            found = again
+        return found
+
+    def listed(self, place: Place) -> list[Archived]:
+        """The files of a partition in one listing, which is not atomic."""
         infos = self._list(self._folder(place), fs.FileType.File)
         return sorted(
             Archived(segment, info.size, info.path, (info.mtime_ns or 0) / 1e9)
@@ -128,23 +141,26 @@ class Archive:
         topic_id: str | None = None,
         columns: Sequence[str] = tuple(SCHEMA.names),
     ) -> Iterator[pa.RecordBatch]:
-        """The rows with offsets from `start` on, before `stop` or the first offset without a segment, by offset.
+        """The rows with offsets from `start` on, before `stop`, by offset; None: the first offset without a segment now.
 
-        Raises `ReplacedTopic` when a file is of a topic with another id than `topic_id` (None: any id).
+        Raises `StreamStateError` for an offset before `stop` without a segment, and `ReplacedTopic` when a file is of a
+        topic with another id than `topic_id` (None: any id).
         """
-        reached, missing = start, True
-        while missing:
-            missing = False
-            for section in sections(self.segments(place), reached, stop):
+        reached, tries = start, 0
+        end = covered(self.segments(place), start) if stop is None else stop
+        while reached < end:
+            if tries == _TRIES:
+                raise _lacking(self.uri, place, reached)
+            tries += 1
+            for section in sections(self.segments(place), reached, end):
                 try:
                     for batch in self._rows(place, section, topic_id, columns):
                         yield batch
-                        reached = batch["offset"][-1].as_py() + 1
+                        reached, tries = batch["offset"][-1].as_py() + 1, 0
                 except FileNotFoundError:
                     # A compaction joined the file with others after the look at the names.
-                    missing = True
                     break
-                reached = section.stop
+                reached, tries = section.stop, 0
 
     def rows(
         self, place: Place, segment: Segment, columns: Sequence[str] = tuple(SCHEMA.names)
@@ -238,6 +254,14 @@ def opened(uri: str) -> tuple[fs.FileSystem, str]:
         msg = f"{uri} cannot be opened ({str(error)[:_SHOWN]}); name a folder, or a URI such as s3://bucket/path"
         raise Misconfigured(msg) from error
     return system, path.rstrip("/")
+
+
+def _lacking(uri: str, place: Place, offset: int) -> StreamStateError:
+    msg = (
+        f"the archive {uri} lacks the offset {offset} of {place[0]}:{place[1]}, which it had before: run the command "
+        "again; if the file is gone, bring it back from a copy"
+    )
+    return StreamStateError(msg)
 
 
 def require_empty(uri: str) -> None:

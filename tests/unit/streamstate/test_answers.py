@@ -16,7 +16,7 @@ from streamstate.cli.answers.replay import offsets_at
 from streamstate.errors import BadKey, Declined
 from streamstate.history.answers.columns import Columns
 from streamstate.history.answers.rows import by_partition, read
-from streamstate.history.archive.files import require_empty
+from streamstate.history.archive.uris import require_empty
 from streamstate.keys import LONG, partition_of
 from streamstate.state.store import TopicPartition
 

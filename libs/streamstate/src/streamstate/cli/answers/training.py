@@ -13,7 +13,7 @@ from streamstate.cli.services import Deployment, environment
 from streamstate.history.answers.logs import Logs
 from streamstate.history.answers.rows import by_partition, read
 from streamstate.history.answers.training import TrainingTask, train, variables
-from streamstate.history.archive.files import require_empty
+from streamstate.history.archive.uris import require_empty
 from streamstate.settings import StreamSettings, load
 from streamstate.spark.process import batch_session
 from streamstate.view import View

@@ -59,10 +59,11 @@ class Logs:
         with ExitStack() as opened:
             logs = []
             for place, end in self.ends(partitions).items():
-                log = opened.enter_context(self._history.log(place, begins.get(place, 0)))
                 rank = self.app.topics.index(place[0])
+                source = self.app.sources[rank]
+                log = opened.enter_context(self._history.log(place, begins.get(place, 0), emptied=source.marked))
                 messages = self._counted(log.up_to(end))
-                logs.append(dated(messages, self.app.sources[rank], rank, place[1], refused.get(place, {})))
+                logs.append(dated(messages, source, rank, place[1], refused.get(place, {})))
             yield Past(self.app, self.origins, MergedLogs(logs), refused, self._erased(claims))
 
     def _places(self, partitions: Collection[int]) -> list[TopicPartition]:

@@ -19,7 +19,8 @@ from streamstate.history.answers.columns import Columns
 from streamstate.history.answers.logs import Logs
 from streamstate.history.answers.past import Past
 from streamstate.history.answers.rows import SCHEMA
-from streamstate.history.archive.files import opened, write_whole
+from streamstate.history.archive.unfinished import write_whole
+from streamstate.history.archive.uris import opened
 from streamstate.settings import PREFIX, ServiceSettings
 from streamstate.view import Question, View, parameters
 

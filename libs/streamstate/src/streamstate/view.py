@@ -133,7 +133,7 @@ class View(Generic[K]):
 class Further(msgspec.Struct, frozen=True):
     """In place of an answer over all partitions: further reads by partition; `then` makes the answer from their values.
 
-    The values are of a later moment than the values before.
+    The values are of a later moment than the values before, and of the same claim: see `Snapshot.continues`.
     """
 
     reads: Mapping[int, Sequence[Read]]

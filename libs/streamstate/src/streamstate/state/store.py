@@ -175,6 +175,11 @@ class Snapshot(msgspec.Struct, frozen=True):
         """Whether the partition was claimed and has all of `topics` (it may still lag behind their ends)."""
         return self.owner is not None and self.progress(topics) == 1.0
 
+    def continues(self, earlier: "Snapshot") -> bool:
+        """Whether this is the state of `earlier`, or the same state with further commits: by the same claim."""
+        ahead = all(self.positions.get(topic, 0) >= offset for topic, offset in earlier.positions.items())
+        return ahead and self.epoch == earlier.epoch
+
 
 class Store(Protocol):
     """One app's state. A method may block for a round trip, and raises the client's own error when no answer comes.

@@ -19,6 +19,7 @@ from streamstate.web.http.problems import (
     MOST_KEYS_POSTED,
     bad_body,
     bad_query,
+    not_ready,
     not_the_owner,
     unknown_key,
 )
@@ -66,6 +67,10 @@ class Answers:
         answer = question.answer(values if view.over_all_partitions else values[0])
         while isinstance(answer, Further):
             further = await self.state.read(answer.reads)
+            for partition, snapshot in further.items():
+                if not snapshot.continues(snapshots[partition]):
+                    detail = f"the state of partition {partition} was claimed anew or replaced during the answer"
+                    raise not_ready(detail, partition=partition)
             answer = answer.then({partition: snapshot.values for partition, snapshot in further.items()})
         if answer is None:
             raise unknown_key(view.name, self.state.warning(snapshots))

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +19,7 @@ from streamstate.cli.releases.promote import AHEAD
 from streamstate.cli.services import deployments
 from streamstate.formats.registered.registry import Registry
 from streamstate.formats.writing import FormatEncoder
-from streamstate.keys import MARKER_HEADER, TEXT
+from streamstate.keys import LONG, MARKER_HEADER, TEXT, partition_of
 from streamstate.operators.repeats import REPEATS
 from streamstate.profile.layout import NUMBERS
 from streamstate.settings import CommandSettings
@@ -35,7 +35,7 @@ from tests.waiting import until
 
 PAGE = Path("docs/profile.md").read_text()
 *_, YAML = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-USERS, RECORDS, BAD = 20, 300, 10
+USERS, RECORDS, BAD, SLOW = 20, 300, 10, 4_000
 TOPIC, KEYED, NAME = "purchases", "purchases-by-userId-int", "sales"
 FORMAT: dict[str, Any] = {"value": "avro", "fields": {"userId": "user_id"}}
 
@@ -138,6 +138,34 @@ def test_each_record_counts_once_after_a_kill_between_publication_and_commit(
     finally:
         deployment.client.client_unpause()
         deployment.close()
+
+
+def test_a_partition_is_ready_only_with_the_records_that_its_stream_was_still_sending(
+    releases: Releases, tmp_path: Path
+) -> None:
+    topic, width = "refunds", PARTITIONS - 1
+    keyed = KEYED.replace(TOPIC, topic)
+    (file := tmp_path / "refunds.yaml").write_text(YAML.replace(NAME, topic).replace(TOPIC, topic))
+    releases.create(topic, f"{topic}-dlq")
+    releases.create(keyed, partitions=width)
+    for number in range(SLOW):
+        value = msgspec.json.encode(Purchase(number % USERS))
+        releases.out.produce(topic, value, partition=number % PARTITIONS)
+    releases.out.flush()
+    store = RedisStore(connect(releases.cluster.redis.url, 5.0), topic)
+    of_partition = Counter(partition_of(LONG.encode(user), width) for user in range(USERS))
+    ready: dict[int, list[int]] = defaultdict(list)
+
+    def built() -> bool:
+        for partition, state in enumerate(states(store)):
+            if partition < width and state.ready([keyed]):
+                ready[partition].append(sum(of.get("#", 0) for of in state.values))
+        return len(ready) == width
+
+    settings = {"PROFILE": str(file), "ADVERTISE": f"{LOCALHOST}:1", "BUILD_RATE": str(SLOW // 4)}
+    with releases.make("services.profile", topic, {}, **settings):
+        until(built, 120, "the build")
+    assert {p: {*seen} for p, seen in ready.items()} == {p: {n * SLOW // USERS} for p, n in of_partition.items()}
 
 
 def test_two_releases_publish_each_record_once_and_in_order(releases: Releases, tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ ALLOWED: Mapping[str, set[str]] = {
     "app": {"errors", "keys", "state", "view"},
     "releases": {"errors", "state"},
     "history": set(),
-    "history.archive": {"errors"},
+    "history.archive": {"errors", "keys"},
     "formats": CONTRACT,
     "operators": CONTRACT,
     "functions": {*CONTRACT, "formats", "operators"},

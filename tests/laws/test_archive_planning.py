@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from streamstate.history.archive.compaction import compact, planned
 from streamstate.history.archive.files import EMPTIED, Archive, Archived
 from streamstate.history.archive.planning import Unarchived, is_due, joins
-from streamstate.history.archive.rows import batch
+from streamstate.history.archive.rows import Row, batch
 from streamstate.history.archive.segments import Segment, covered
 from streamstate.keys import MARKER_HEADER
 
@@ -91,13 +91,20 @@ def test_small_files_are_joined_and_records_of_deleted_users_are_in_no_file(tmp_
 
 def test_of_a_deleted_users_derived_record_the_marker_stays(tmp_path: Path) -> None:
     archive = Archive(str(tmp_path))
-    marker = (MARKER_HEADER, b"m")
-    headers = [[marker], [("name", b"Anna"), marker], None, [("name", b"Anna")], [marker], [marker]]
-    given = [(n, 7, 1, b"1" if n in (1, 2, 3, 5) else b"2", b"v", found) for n, found in enumerate(headers)]
+    marker: tuple[str, bytes | None] = (MARKER_HEADER, b"m")
+    headers: list[list[tuple[str, bytes | None]] | None] = [
+        [marker],
+        [("name", b"Anna"), marker],
+        None,
+        [("name", b"Anna")],
+        [marker],
+        [marker],
+    ]
+    given: list[Row] = [(n, 7, 1, b"1" if n in (1, 2, 3, 5) else b"2", b"v", found) for n, found in enumerate(headers)]
     for first in (0, 3):
         archive.write(PLACE, Segment(first, first + 2), "id", [batch(given[first : first + 3])])
     assert compact(archive, PLACE, {b"1": 5}) == (2, 3)
-    kept = [given[0], (1, 7, EMPTIED, b"1", None, [marker]), given[4], given[5]]
+    kept: list[Row] = [given[0], (1, 7, EMPTIED, b"1", None, [marker]), given[4], given[5]]
     assert pa.Table.from_batches(archive.read(PLACE, 0)) == pa.Table.from_batches([batch(kept)])
     assert offsets(archive.read(PLACE, 0, 6, columns=["key"], emptied=False)) == [0, 4, 5]
     assert compact(archive, PLACE, {b"1": 5}) == planned(archive, PLACE, {b"1": 5}) == (0, 0)

@@ -81,7 +81,8 @@ def built_again(store: MemoryStore) -> None:
 
 def client(loop: Loop, reader: MemoryReader) -> Client:
     """A client that has asked before, so the number of partitions is known."""
-    settings = ApiSettings(advertise=f"127.0.0.1:{free_port()}")
+    own: Any = {"advertise": f"127.0.0.1:{free_port()}"}
+    settings = ApiSettings(**own)
     topics = FixedTopics({"events": PARTITIONS})
     asking = Client(loop.wsgi(build(APP, settings, reader, Freshness(topics, APP.topics))))
     assert asking.get("/v1/users/1/found").status_code == 200

@@ -220,7 +220,7 @@ class Archive:
                 begin, end = np.searchsorted(batch["offset"].to_numpy(), (section.start, section.stop))
                 found = batch.slice(begin, end - begin)
                 if not emptied:
-                    found = found.filter(pc.not_equal(found["timestamp_type"], EMPTIED))
+                    found = found.filter(pc.not_equal(found["timestamp_type"], pa.scalar(EMPTIED, pa.int8())))
                 if found.num_rows:
                     yield found
 

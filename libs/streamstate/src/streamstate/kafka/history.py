@@ -106,6 +106,16 @@ class TopicHistory:
                 found.add(place[0])
         return found
 
+    def timestamps(self, places: Sequence[Place]) -> list[int]:
+        """The timestamps (milliseconds) of the first records, and of the latest, of partitions with records."""
+        found = self.topics.timestamps(places)
+        if archive := self.archive:
+            for place in places:
+                segments = archive.segments(place)
+                for segment in (*segments[:1], *segments[-1:]):
+                    found += archive.times(place, segment) or ()
+        return found
+
     def first_timestamp(self, place: Place, offset: int) -> int | None:
         """The timestamp (milliseconds) of the first record in Kafka from `offset` on; None without one."""
         first = next(read_to_end(self.topics.bootstrap, {place: offset}, self.topics.security), None)

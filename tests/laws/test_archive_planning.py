@@ -1,6 +1,7 @@
 """Laws of the archiver's decisions, and of the compaction."""
 
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +130,30 @@ def test_a_kill_at_any_step_loses_no_record(tmp_path: Path, monkeypatch: pytest.
     compact(archive, PLACE, {})
     assert archive.segments(PLACE) == [Segment(0, 59)]
     assert offsets(archive.read(PLACE, 0)) == list(range(60))
+
+
+class MovingFiles:
+    """A file system in which a file goes away during each second listing, for which Arrow raises this error."""
+
+    def __init__(self, files: Any) -> None:
+        self._files, self._calls = files, count()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._files, name)
+
+    def get_file_info(self, asked: Any) -> Any:
+        if next(self._calls) % 2 == 0:
+            msg = "Cannot list directory"
+            raise FileNotFoundError(msg)
+        return self._files.get_file_info(asked)
+
+
+def test_a_file_that_goes_away_during_a_listing_fails_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = filled(tmp_path)
+    monkeypatch.setattr(archive, "_fs", MovingFiles(archive._fs))
+    assert archive.topics() == {"plays": [0]}
+    compact(archive, PLACE, {})
+    assert archive.segments(PLACE) == [Segment(0, 59)]
 
 
 class FailingFiles:

@@ -45,6 +45,9 @@ SCHEMAS = "_schemas"
 _TRIES = 3
 """Listings without the next offset, after which the offset counts as missing."""
 
+_LISTINGS = 100
+"""Listings of a folder in which a file went away, after which the next may fail."""
+
 _UNFINISHED_S = 86_400.0
 """Seconds after which an unfinished file is a killed writer's."""
 
@@ -185,7 +188,7 @@ class Archive:
 
     def delete_unfinished(self, place: Place) -> None:
         """Delete the unfinished files that killed writers left a day ago or earlier."""
-        for info in self._fs.get_file_info(fs.FileSelector(self._folder(place), allow_not_found=True)):
+        for info in self._infos(self._folder(place)):
             if info.base_name.startswith(".") and time.time() - (info.mtime_ns or 0) / 1e9 > _UNFINISHED_S:
                 with suppress(FileNotFoundError):
                     self._fs.delete_file(info.path)
@@ -244,8 +247,16 @@ class Archive:
         return f"{self._root}/{topic}/{partition}"
 
     def _list(self, folder: str, kind: fs.FileType) -> list[fs.FileInfo]:
-        found = self._fs.get_file_info(fs.FileSelector(folder, allow_not_found=True))
-        return [info for info in found if info.type == kind]
+        return [info for info in self._infos(folder) if info.type == kind]
+
+    def _infos(self, folder: str) -> list[fs.FileInfo]:
+        """The contents of a folder, none without the folder."""
+        selector = fs.FileSelector(folder, allow_not_found=True)
+        for _ in range(_LISTINGS):
+            # Arrow fails where a file is renamed or deleted meanwhile.
+            with suppress(FileNotFoundError):
+                return self._fs.get_file_info(selector)
+        return self._fs.get_file_info(selector)
 
     @staticmethod
     def _topic_id(schema: pa.Schema) -> str:

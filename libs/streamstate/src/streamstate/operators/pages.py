@@ -24,8 +24,8 @@ TimeEntry = tuple[str, int]
 class Page(msgspec.Struct, frozen=True, rename={"from_": "from"}):
     """The parameters of a view over a timeline. Times are milliseconds since 1970, or ISO 8601."""
 
-    from_: Annotated[Time, Meta(description="the first time, inclusive")] = 0
-    to: Annotated[Time, Meta(description="the end of the times, exclusive")] = MOST_TIME
+    from_: Annotated[Time, Meta(description="the first time, inclusive, in milliseconds since 1970 or ISO 8601")] = 0
+    to: Annotated[Time, Meta(description="the end of the times, exclusive, likewise")] = MOST_TIME
     order: Order = "asc"
     limit: Annotated[int, Meta(ge=1, le=1_000, description="most entries of one answer")] = 100
     cursor: Annotated[

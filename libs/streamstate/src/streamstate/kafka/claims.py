@@ -56,7 +56,7 @@ class Claims:
             for p in held
         }
         if filling and not self.filling(origins):
-            return self.claim(partitions, origins)
+            return self.claim(held, origins)
         snapshots, _ = whole(self.store, range(_width(origins)))
         require_same_topics([snapshot.origins for snapshot in snapshots.values()], origins)
         require_same_folds(self.app, self.app.topics, snapshots.values())

@@ -164,8 +164,8 @@ def _answers(
 def _warn(overtaken: Overtaken) -> None:
     if overtaken.records:
         typer.echo(
-            f"streamstate: the answers lack {overtaken.records:,} records with earlier timestamps, which come behind "
-            "a record with a later one in their partition; --position includes them",
+            f"streamstate: {overtaken.records:,} records with earlier timestamps are left out, since they come behind "
+            "a later one in their partition; --position includes them",
             err=True,
         )
 

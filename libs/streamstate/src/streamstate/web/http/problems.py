@@ -119,7 +119,7 @@ def problem_of(error: Exception, route: str) -> Problem:
         case RedisError() | KafkaException():
             log.warning("a server cannot be reached", reason=str(error))
             server = "Redis" if isinstance(error, RedisError) else "Kafka"
-            return not_ready(f"the state cannot be read now: {server} does not answer")
+            return not_ready(f"{server} cannot be read now")
         case HTTPException():
             status = error.code or 500
             detail = _ADVICE.get(status, error.description or error.name)

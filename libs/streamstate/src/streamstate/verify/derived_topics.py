@@ -87,8 +87,8 @@ class DerivedTopicCheck:
         if effects is None or offset >= len(effects.contents) or effects.contents[offset] == ANYTHING:
             return None
         # Of a deleted user's record in the archive, only the marker is left.
-        is_whole = record.timestamp()[0] != TIMESTAMP_NOT_AVAILABLE
-        if is_whole and effects.contents[offset] != _digest(self._content(record)):
+        emptied = record.value() is None and record.timestamp()[0] == TIMESTAMP_NOT_AVAILABLE
+        if not emptied and effects.contents[offset] != _digest(self._content(record)):
             return f"differs from the effect of {_text(cause)}"
         seen[place][offset] = 1
         return None

@@ -12,7 +12,10 @@ from streamstate.keys import MARKER_HEADER
 from streamstate.processing.decode import Admission, RawRecord, Refusal, decode_records, raw_record
 from streamstate.state.store import TopicPartition
 
-_PIECE = _LATER = 1_000
+_PIECE = 1_000
+_LATER = 1_000
+"""So many later records in turn end the search for records behind a later timestamp."""
+
 _ANY_TIME = 2**63 - 1
 
 Late = Callable[[int, int], None]

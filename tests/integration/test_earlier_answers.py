@@ -159,7 +159,7 @@ def test_a_training_set_has_the_answers_of_each_row(
     view = named_view(of, "metrics")
     some = islice((each for each in given if each.app == "metrics"), 0, None, 3)
     rows = [(each.key, each.at + offset) for each in some for offset in (-1, 0)]
-    rows.append((deleted, 2**42))
+    rows.append((deleted, round(time.time() * 1_000)))
     (tmp_path / "rows.csv").write_text("key,time\n" + "".join(f"{key},{at}\n" for key, at in rows))
     to = str(tmp_path / "set")
     made = json.loads(

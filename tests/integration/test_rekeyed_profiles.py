@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,11 +15,14 @@ import pytest
 from devkit.events.formats import registered
 from devkit.servers.child_process import LOCALHOST, Child
 from devkit.servers.schema_registry import SchemaRegistry
+from devkit.topics import create as create_topics
+from devkit.topics import cut
+from streamstate import bootstrap
 from streamstate.cli.releases.promote import AHEAD
 from streamstate.cli.services import deployments
 from streamstate.formats.registered.registry import Registry
 from streamstate.formats.writing import FormatEncoder
-from streamstate.keys import MARKER_HEADER, TEXT
+from streamstate.keys import LONG, MARKER_HEADER, TEXT, partition_of
 from streamstate.operators.repeats import REPEATS
 from streamstate.profile.layout import NUMBERS
 from streamstate.settings import CommandSettings
@@ -28,6 +31,7 @@ from streamstate.state.redis import RedisStore
 from streamstate.state.redis_connections import connect
 from streamstate.state.store import Snapshot
 from streamstate.verify.check import Check
+from tests.archiving import archive
 from tests.deployment import Deployment
 from tests.integration.driving import headers
 from tests.integration.releases import PARTITIONS, Command, Releases
@@ -35,7 +39,7 @@ from tests.waiting import until
 
 PAGE = Path("docs/profile.md").read_text()
 *_, YAML = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-USERS, RECORDS, BAD = 20, 300, 10
+USERS, RECORDS, BAD, SLOW = 20, 300, 10, 4_000
 TOPIC, KEYED, NAME = "purchases", "purchases-by-userId-int", "sales"
 FORMAT: dict[str, Any] = {"value": "avro", "fields": {"userId": "user_id"}}
 
@@ -138,6 +142,79 @@ def test_each_record_counts_once_after_a_kill_between_publication_and_commit(
     finally:
         deployment.client.client_unpause()
         deployment.close()
+
+
+def test_a_partition_is_ready_only_with_the_records_that_its_stream_was_still_sending(
+    releases: Releases, tmp_path: Path
+) -> None:
+    topic, width = "refunds", PARTITIONS - 1
+    keyed = KEYED.replace(TOPIC, topic)
+    (file := tmp_path / "refunds.yaml").write_text(YAML.replace(NAME, topic).replace(TOPIC, topic))
+    releases.create(topic, f"{topic}-dlq")
+    releases.create(keyed, partitions=width)
+    for number in range(SLOW):
+        value = msgspec.json.encode(Purchase(number % USERS))
+        releases.out.produce(topic, value, partition=number % PARTITIONS)
+    releases.out.flush()
+    store = RedisStore(connect(releases.cluster.redis.url, 5.0), topic)
+    of_partition = Counter(partition_of(LONG.encode(user), width) for user in range(USERS))
+    ready: dict[int, list[int]] = defaultdict(list)
+
+    def built() -> bool:
+        for partition, state in enumerate(states(store)):
+            if partition < width and state.ready([keyed]):
+                ready[partition].append(sum(of.get("#", 0) for of in state.values))
+        return len(ready) == width
+
+    settings = {"PROFILE": str(file), "ADVERTISE": f"{LOCALHOST}:1", "BUILD_RATE": str(SLOW // 4)}
+    with releases.make("services.profile", topic, {}, **settings):
+        until(built, 120, "the build")
+    assert {p: {*seen} for p, seen in ready.items()} == {p: {n * SLOW // USERS} for p, n in of_partition.items()}
+
+
+def test_a_deleted_user_stays_deleted_in_a_build_from_a_compacted_archive(
+    releases: Releases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The build sends all records again: those of the deleted user come behind the deletion."""
+    topic, kafka = "credits", releases.cluster.settings.kafka
+    keyed, deletions = KEYED.replace(TOPIC, topic), f"{topic}-deletions"
+    (file := tmp_path / "credits.yaml").write_text(YAML.replace(NAME, topic).replace(TOPIC, topic))
+    releases.create(topic, keyed, f"{topic}-dlq")
+    create_topics(kafka, {deletions: {"cleanup.policy": "compact"}}, 1)
+    store = RedisStore(client := connect(releases.cluster.redis.url, 5.0), topic)
+    settings = {"PROFILE": str(file), "ADVERTISE": f"{LOCALHOST}:1", "DELETIONS": deletions, "ARCHIVE": str(tmp_path)}
+    monkeypatch.setenv("STREAMSTATE_PROFILE", str(file))
+    own = {**releases.cluster.settings.model_dump(), "name": topic, "deletions": deletions, "archive": str(tmp_path)}
+    (of,) = deployments(CommandSettings.model_validate(own), ["profile"])
+    asked = bootstrap.deletions(of.settings, of.topics)
+    assert asked
+    counted = dict.fromkeys(range(USERS), RECORDS // USERS)
+
+    def built(places: Mapping[tuple[str, int], int]) -> bool:
+        positions = {(name, p): at for p, of in enumerate(states(store)) for name, at in of.positions.items()}
+        return all(positions.get(place, 0) == end for place, end in places.items()) and counts(store) == counted
+
+    def ends() -> Mapping[tuple[str, int], int]:
+        return of.topics.ends([(name, p) for name in (topic, keyed) for p in range(PARTITIONS)])
+
+    for number in range(RECORDS):
+        value = msgspec.json.encode(Purchase(number % USERS))
+        releases.out.produce(topic, value, partition=number % PARTITIONS)
+    releases.out.flush()
+    with releases.make("services.profile", topic, {}, **settings):
+        until(lambda: built(ends()), 120, "the first build")
+        asked.request(of.app, "7")
+        counted[7] = 0
+        until(lambda: counts(store) == counted, 60, "the deletion")
+    archive(str(tmp_path), kafka, {topic: 1.0, keyed: 1.0})
+    compacted = Command(releases, "services.profile", **settings).run("archive", "compact", keyed)
+    assert sum(part["left_out"] for part in compacted) == RECORDS // USERS
+    cut(kafka, {place: end for place, end in ends().items() if place[0] == keyed})
+    client.delete(*client.scan_iter(f"{{{topic}:*"))
+    with releases.make("services.profile", topic, {}, **settings):
+        until(lambda: built(ends()) and sum(ends().values()) == 3 * RECORDS, 120, "the build from the archive")
+    report = Check(of.recounted, of.settings).run()
+    assert (report.records, report.differences) == (3 * RECORDS, [])
 
 
 def test_two_releases_publish_each_record_once_and_in_order(releases: Releases, tmp_path: Path) -> None:

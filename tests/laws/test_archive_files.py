@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from streamstate.errors import StreamStateError
 from streamstate.history.archive.compaction import compact
-from streamstate.history.archive.files import SCHEMA, Archive
+from streamstate.history.archive.files import SCHEMA, Archive, Archived
 from streamstate.history.archive.segments import Segment, covered, gaps, named, sections, superseded
 
 PLACE = ("plays", 3)
@@ -112,6 +112,34 @@ def test_a_file_joined_with_others_while_it_is_read_loses_no_record(tmp_path: Pa
     archive.write(PLACE, Segment(0, 9), "id", [rows(range(10))])
     archive.delete(PLACE, [Segment(0, 4), Segment(5, 9)])
     assert read + offsets(reading) == list(range(10))
+
+
+class Racing(Archive):
+    """An archive of five files. The listing number `torn` lacks two files that a compaction joins meanwhile."""
+
+    def __init__(self, folder: Path, torn: int) -> None:
+        super().__init__(str(folder))
+        for first in range(0, 50, 10):
+            self.write(PLACE, Segment(first, first + 9), "id", [rows(range(first, first + 10))])
+        self._left = torn
+
+    def listed(self, place: tuple[str, int]) -> list[Archived]:
+        self._left -= 1
+        return [file for file in super().listed(place) if self._left or file.segment.first not in (20, 30)]
+
+
+@pytest.mark.parametrize("torn", range(1, 8))
+def test_a_listing_beside_a_compaction_hides_no_record(tmp_path: Path, torn: int) -> None:
+    assert offsets(Racing(tmp_path, torn).read(PLACE, 0, 50)) == list(range(50))
+    assert offsets(Racing(tmp_path, torn).read(PLACE, 5)) == list(range(5, 50))
+    assert covered(Racing(tmp_path, torn).segments(PLACE), 0) == 50
+
+
+def test_a_reader_beside_a_gap_that_a_compaction_leaves_for_good_gets_an_error(tmp_path: Path) -> None:
+    archive = Racing(tmp_path, 0)
+    archive.delete(PLACE, [Segment(20, 29)])
+    with pytest.raises(StreamStateError, match=r"lacks the offset 20 of plays:3"):
+        list(archive.read(PLACE, 0, 50))
 
 
 def _flipped(path: Path) -> None:

@@ -1,6 +1,7 @@
 """Laws of the archiver's decisions, and of the compaction."""
 
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamstate.history.archive.compaction import compact, planned
-from streamstate.history.archive.files import Archive, Archived
+from streamstate.history.archive.files import EMPTIED, Archive, Archived
 from streamstate.history.archive.planning import Unarchived, is_due, joins
-from streamstate.history.archive.rows import batch
+from streamstate.history.archive.rows import Row, batch
 from streamstate.history.archive.segments import Segment, covered
+from streamstate.keys import MARKER_HEADER
 
 PLACE = ("plays", 0)
 LIMIT = 100
@@ -88,6 +90,29 @@ def test_small_files_are_joined_and_records_of_deleted_users_are_in_no_file(tmp_
     assert offsets(archive.rows(PLACE, Segment(0, 59))) == [n for n in kept if n % 3 != 2]
 
 
+def test_of_a_deleted_users_derived_record_the_marker_stays(tmp_path: Path) -> None:
+    archive = Archive(str(tmp_path))
+    marker: tuple[str, bytes | None] = (MARKER_HEADER, b"m")
+    headers: list[list[tuple[str, bytes | None]] | None] = [
+        [marker],
+        [("name", b"Anna"), marker],
+        None,
+        [("name", b"Anna")],
+        [marker],
+        [marker],
+    ]
+    given: list[Row] = [(n, 7, 1, b"1" if n in (1, 2, 3, 5) else b"2", b"v", found) for n, found in enumerate(headers)]
+    for first in (0, 3):
+        archive.write(PLACE, Segment(first, first + 2), "id", [batch(given[first : first + 3])])
+    assert compact(archive, PLACE, {b"1": 5}) == (2, 3)
+    kept: list[Row] = [given[0], (1, 7, EMPTIED, b"1", None, [marker]), given[4], given[5]]
+    assert pa.Table.from_batches(archive.read(PLACE, 0)) == pa.Table.from_batches([batch(kept)])
+    assert offsets(archive.read(PLACE, 0, 6, columns=["key"], emptied=False)) == [0, 4, 5]
+    assert compact(archive, PLACE, {b"1": 5}) == planned(archive, PLACE, {b"1": 5}) == (0, 0)
+    assert compact(archive, PLACE, {b"1": 6}) == (1, 1)
+    assert offsets(archive.read(PLACE, 0)) == [0, 1, 4, 5]
+
+
 def test_full_files_without_deleted_users_are_left_alone(tmp_path: Path) -> None:
     archive = filled(tmp_path)
     before = archive.files(PLACE)
@@ -105,6 +130,30 @@ def test_a_kill_at_any_step_loses_no_record(tmp_path: Path, monkeypatch: pytest.
     compact(archive, PLACE, {})
     assert archive.segments(PLACE) == [Segment(0, 59)]
     assert offsets(archive.read(PLACE, 0)) == list(range(60))
+
+
+class MovingFiles:
+    """A file system in which a file goes away during each second listing, for which Arrow raises this error."""
+
+    def __init__(self, files: Any) -> None:
+        self._files, self._calls = files, count()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._files, name)
+
+    def get_file_info(self, asked: Any) -> Any:
+        if next(self._calls) % 2 == 0:
+            msg = "Cannot list directory"
+            raise FileNotFoundError(msg)
+        return self._files.get_file_info(asked)
+
+
+def test_a_file_that_goes_away_during_a_listing_fails_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = filled(tmp_path)
+    monkeypatch.setattr(archive, "_fs", MovingFiles(archive._fs))
+    assert archive.topics() == {"plays": [0]}
+    compact(archive, PLACE, {})
+    assert archive.segments(PLACE) == [Segment(0, 59)]
 
 
 class FailingFiles:

@@ -136,16 +136,18 @@ def test_each_record_counts_once(given_logs: list[list[tuple[Order, bytes | None
     assert not any(snapshot.counters.get("misplaced_keys", 0) for snapshot in snapshots)
 
 
-def test_a_build_after_a_deletion_folds_no_repeat_of_a_deleted_record() -> None:
-    """The record at 0 is of a deleted user, and its repeat lies behind the deletion."""
+@pytest.mark.parametrize("deleted", [value((1, 5, "a", 1)), None])
+def test_a_build_after_a_deletion_folds_no_repeat_of_a_deleted_record(deleted: bytes | None) -> None:
+    """The record at 0 is of a deleted user, None in a compacted archive, and its repeat lies behind the deletion."""
     driver = Chain(parse(YAML))
     key = CODECS["long"].encode(1)
     partition = partition_of(key, PARTITIONS)
     driver.folds = {partition: personal(driver.app, partition, {(KEYED, partition): {key: 1}}, keep_seen=True)}
     marker = Marker("id", 0, 5, 0).encode()
-    rows = [(offset, MINUTE_MS, key, value((1, 5, "a", 1))) for offset in range(2)]
+    rows = [(offset, MINUTE_MS, key, content) for offset, content in enumerate([deleted, value((1, 5, "a", 1))])]
     driver.feed(partition, {KEYED: rows}, {KEYED: dict.fromkeys(range(2), marker)})
     assert driver.view("sales", 1, Moment(NOW)) is None
+    assert not driver.dead
 
 
 def test_records_of_another_kind_need_no_key() -> None:

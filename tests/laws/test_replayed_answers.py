@@ -12,7 +12,7 @@ from services.events import LISTENING_EVENTS
 from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES
 from streamstate.app import App
-from streamstate.history.answers.feed import MergedLogs, dated
+from streamstate.history.answers.feed import MergedLogs, Overtaken, dated
 from streamstate.history.answers.past import Past, behind
 from streamstate.keys import LONG
 from streamstate.processing.decode import Refusal
@@ -42,10 +42,12 @@ def of_plays(given: Iterable[tuple[int, int, int, bool]]) -> Logs:
     return {(LISTENING_EVENTS, 0): log(LISTENING_EVENTS, events)}
 
 
-def past(app: App, view: View[Any], logs: Logs, refused: Any = None, partitions: int = 1) -> Past:
+def past(
+    app: App, view: View[Any], logs: Logs, refused: Any = None, partitions: int = 1, late: Overtaken | None = None
+) -> Past:
     own = behind(app, view)
     feed = MergedLogs(
-        dated(messages, source, rank, partition, (refused or {}).get((topic, partition), {}))
+        dated(messages, source, rank, partition, (refused or {}).get((topic, partition), {}), late)
         for rank, (topic, source) in enumerate(zip(own.topics, own.sources, strict=True))
         for (of, partition), messages in logs.items()
         if of == topic
@@ -79,6 +81,22 @@ def test_an_answer_as_of_a_time_has_the_records_before_the_first_later_record(gi
         now = {key: encoded(made.answer(view.ask(key))) for key in KEYS}
         assert now == live(METRICS, view, of_plays(given[:later]), KEYS)
         assert made.positions([0]) == {(LISTENING_EVENTS, 0): later}
+
+
+@given(plays, st.lists(times, min_size=1, max_size=5))
+def test_answers_that_lack_earlier_records_behind_a_later_timestamp_are_counted(given: Any, moments: list[int]) -> None:
+    moments.sort()
+    overtaken = Overtaken(moments)
+    made = past(METRICS, METRICS.views[0], of_plays(given), late=overtaken)
+    for time in moments:
+        made.advance_until(time)
+    made.look_ahead(moments[-1])
+    lacking = dict.fromkeys(range(len(moments)), 0)
+    for number, time in enumerate(moments):
+        later = next((n for n, (_, _, at, good) in enumerate(given) if good and at > time), len(given))
+        lacking[number] = sum(good and at <= time for _, _, at, good in given[later:])
+    assert overtaken.answers == sum(map(bool, lacking.values()))
+    assert overtaken.records >= max(lacking.values())
 
 
 @given(plays, st.lists(st.integers(0, 30), min_size=1, max_size=5))

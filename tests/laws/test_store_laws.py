@@ -6,7 +6,7 @@ import pytest
 
 from streamstate.errors import Declined, Fenced, IncompleteCommit
 from streamstate.state.operations import Put, Value
-from streamstate.state.store import FORMAT, Allowance, Commit, OffsetAdvance, Origin, Snapshot, Store
+from streamstate.state.store import FORMAT, OPEN, Allowance, Commit, OffsetAdvance, Origin, Snapshot, Store
 from tests.laws.conftest import Subject
 from tests.laws.protocol import BROKEN
 from tests.laws.stored import AFTER_STEP, EMPTY, READS, STEP, A, B, T, read_snapshot, step
@@ -65,6 +65,14 @@ class TestEveryStore:
         refused(store, step(claim, STEP, 4, 5))
         store.commit(step(claim, [Put("v", "two")], 3, 4))
         assert (read_snapshot(store).positions, read_snapshot(store).values[0]) == ({T: 4}, "two")
+
+    def test_an_open_target_is_replaced_by_a_later_claim(self, store: Store) -> None:
+        store.commit(step(store.claim(0, A, {T: OPEN}), [], None, 3))
+        assert read_snapshot(store).targets == {T: OPEN}
+        assert not read_snapshot(store).ready([T])
+        for end in (10, 20):
+            store.claim(0, A, {T: end})
+            assert read_snapshot(store).targets == {T: 10}
 
     def test_offset_0_is_an_offset(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10})

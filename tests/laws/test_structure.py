@@ -28,7 +28,7 @@ from tests.released.states import states
 LIBRARY = Path("libs/streamstate/src/streamstate")
 MOST_FILES = 12
 
-CONTRACT = {"errors", "keys", "state", "view", "app"}
+CONTRACT = {"errors", "keys", "state", "texts", "view", "app"}
 PROCESS = {
     *CONTRACT,
     "bootstrap",
@@ -45,11 +45,12 @@ ALLOWED: Mapping[str, set[str]] = {
     "errors": set(),
     "keys": {"errors"},
     "state": {"errors"},
-    "view": {"errors", "keys", "state"},
+    "texts": set(),
+    "view": {"errors", "keys", "state", "texts"},
     "app": {"errors", "keys", "state", "view"},
     "releases": {"errors", "state"},
     "history": set(),
-    "history.archive": {"errors"},
+    "history.archive": {"errors", "keys"},
     "formats": CONTRACT,
     "operators": CONTRACT,
     "functions": {*CONTRACT, "formats", "operators"},
@@ -65,7 +66,7 @@ ALLOWED: Mapping[str, set[str]] = {
     "spark": PROCESS,
     "verify": {*PROCESS, "profile"},
     "web.access": {"deployment", "errors", "view"},
-    "web.http": {"errors", "state", "view"},
+    "web.http": {"errors", "state", "texts", "view"},
     "web.client": {"deployment", "web.access", "web.http"},
     "web.server": {*CONTRACT, "deployment", "processing", "settings", "web.access", "web.http"},
     "web": {*PROCESS, "web.access", "web.client", "web.http", "web.server"},

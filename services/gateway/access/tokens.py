@@ -76,7 +76,7 @@ class Tokens:
             expires = float(claims["exp"]) + LEEWAY_S
         except (PyJWTError, ValueError, TypeError, OverflowError, RecursionError) as error:
             # A signed claim may have any type and size.
-            raise BadToken(str(error)) from error
+            raise BadToken(str(error) if isinstance(error, PyJWTError) else "a claim cannot be read") from error
         self._remember(token, expires, caller)
         return caller
 

@@ -62,6 +62,8 @@ class Rules:
         if read == self._read or not all(snapshot.ready([self._topic]) for snapshot in snapshots.values()):
             return
         parts = self._store.read({partition: [Value(RULES)] for partition in range(origin.partitions)})
+        if not all(part.continues(snapshots[partition]) for partition, part in parts.items()):
+            return
         rules = {key: rule for part in parts.values() for key, rule in stored(part.values[0]).items()}
         self._now, self._read = RuleSet(rules), read
         log.info("the rules are read", rules=len(rules))

@@ -1,18 +1,21 @@
 """What operators, clients and shown items keep out of lists."""
 
 import time
+from collections.abc import Mapping, Sequence
 from itertools import count
 
 import pytest
 
 from services.recommendations.api import create
+from services.recommendations.control.exclusions import Rules
 from services.recommendations.graph.live import warm_up
 from services.recommendations.model import app
 from services.recommendations.settings import WindowSettings
 from streamstate.keys import LONG, partition_of
 from streamstate.settings import load
 from streamstate.state.memory import MemoryStore
-from streamstate.state.operations import Value
+from streamstate.state.operations import Read, Value
+from streamstate.state.store import Snapshot
 from streamstate.testing import Driver
 from tests.serving import Loop
 from tests.unit.recommendations.following import PARTITIONS, WINDOW, fold, records
@@ -69,6 +72,31 @@ def test_operators_deny_and_allow_items_and_categories(controlled: tuple[Recomme
     for key, value in (("artist:7", "{}"), ("artists:7", '{"rule": "hide"}'), ("category:x", '{"categories": ["y"]}')):
         rule(key, value)
     assert [letter.key for letter in stream.dead] == [b"artist:7", b"artists:7", b"category:x"]
+
+
+class Emptied(MemoryStore):
+    """A store that is emptied, once `ends`, after a read of all positions."""
+
+    ends = False
+
+    def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
+        found = super().read(wanted)
+        if self.ends and len(wanted) == PARTITIONS and not any(wanted.values()):
+            list(map(self.delete, wanted))
+        return found
+
+
+def test_the_rules_stay_when_the_state_is_emptied_between_two_reads() -> None:
+    store = Emptied()
+    own = app(WindowSettings.model_construct(window=WINDOW, recommendation_rules=True))
+    driver = Driver(own, store, PARTITIONS)
+    driver.feed(0, {"recommendation-rules": [(0, 0, b"artists:7", b"{}")]})
+    rules = Rules(store, "recommendation-rules")
+    rules.step()
+    driver.feed(0, {"recommendation-rules": [(1, 0, b"artists:8", b"{}")]})
+    before, store.ends = rules.now(), True
+    rules.step()
+    assert rules.now() is before
 
 
 def test_the_rules_of_a_partition_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

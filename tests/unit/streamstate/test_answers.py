@@ -15,8 +15,9 @@ from devkit.registry import app as app_of
 from streamstate.cli.answers.replay import offsets_at
 from streamstate.errors import BadKey, Declined
 from streamstate.history.answers.columns import Columns
-from streamstate.history.answers.rows import by_partition, read
-from streamstate.history.archive.files import require_empty
+from streamstate.history.answers.rows import by_partition, read, require_within
+from streamstate.history.answers.times import Span
+from streamstate.history.archive.uris import require_empty
 from streamstate.keys import LONG, partition_of
 from streamstate.state.store import TopicPartition
 
@@ -141,6 +142,31 @@ def test_a_fault_of_the_rows_says_where_it_is(text: str, reason: str, tmp_path: 
     (tmp_path / "rows.csv").write_text(text)
     with pytest.raises(Declined, match=rf"rows\.csv {reason}"):
         read(tmp_path / "rows.csv")
+
+
+NOW, SPAN = 1_795_680_000_000, Span(1_700_000_000_000, 1_795_700_000_000)
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [
+        (NOW // 1_000, "it is in seconds: give milliseconds since 1970"),
+        (NOW * 1_000, "it is in microseconds: give milliseconds"),
+        (NOW * 1_000_000, "it is in nanoseconds: give milliseconds"),
+        (20260131, "it is in the form yyyymmdd: give milliseconds"),
+        (SPAN.last + 1, "leave such times out"),
+        (SPAN.first - 1, "leave such times out"),
+    ],
+)
+def test_a_time_out_of_the_times_of_the_records_is_refused_with_row_and_unit(number: int, advice: str) -> None:
+    def rows(*times: int) -> Any:
+        return pa.table({"key": ["7"] * len(times), "time": pa.array(times, pa.timestamp("ms", tz="UTC"))})
+
+    require_within(Path("rows"), rows(*SPAN), SPAN)
+    with pytest.raises(
+        Declined, match=rf"rows has the time {number} .*in row 2, and the records are from .*; {advice}"
+    ):
+        require_within(Path("rows"), rows(NOW, number), SPAN)
 
 
 def test_rows_are_ordered_by_time_within_their_partition() -> None:

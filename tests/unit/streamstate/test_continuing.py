@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 import pytest
 from msgspec.structs import replace
 
-from streamstate.app import App, Fold, Setting, Source
+from streamstate.app import App, Derived, Fold, Setting, Source
 from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.claims import Claims
@@ -144,13 +144,13 @@ class Cut(Topics):
     """A partition of `a`, without the records before `begin`."""
 
     def __init__(self, begin: int) -> None:
-        self.begin = begin
+        self.begin, self.end = begin, 100
 
     def begins(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return dict.fromkeys(places, self.begin)
 
     def ends(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return dict.fromkeys(places, 100)
+        return dict.fromkeys(places, self.end)
 
     def high_watermarks(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return self.ends(places)
@@ -171,6 +171,38 @@ def test_a_stream_goes_on_without_what_an_operator_allows_and_stops_at_the_next_
     assert store.read({0: []})[0].counters == {LOST: 10}
     with pytest.raises(Misconfigured, match="5 records of a:0 from offset 15"):
         claimed(20)
+
+
+def test_a_topic_of_our_own_has_its_target_when_the_topics_behind_it_are_built_everywhere() -> None:
+    store, own = MemoryStore(), {"keyed": Derived(TEXT, str)}
+    app = App("own", tuple(Fold((source(t),), lambda _records, _context: ()) for t in ("keyed", "sales")), emits=own)
+    topics = Cut(0)
+    claims = Claims(app, store, TopicHistory(topics), "a:1", truncated=(), skip_lost=False)
+    origins = {topic: Origin(topic, 2) for topic in app.topics}
+
+    def built(partition: int, **offsets: int) -> None:
+        for topic, end in offsets.items():
+            claim = claims.claim([partition], origins)[0][partition]
+            store.commit(Commit(claim, [OffsetAdvance(topic, claim.positions.get(topic), end)], []))
+
+    def ready() -> list[bool]:
+        return [snapshot.ready(["keyed"]) for snapshot in store.read({0: [], 1: []}).values()]
+
+    built(0, sales=99, keyed=100)
+    built(0, sales=100)
+    assert claims.filling(origins)
+    assert store.read({0: []})[0].progress(["keyed"]) == 0.99
+    built(1, sales=100)
+    assert not claims.filling(origins)
+    assert ready() == [False, False]
+    topics.end = 120
+    built(0, keyed=119)
+    built(1, keyed=120)
+    assert ready() == [False, True]
+    built(0, keyed=120)
+    topics.end = 200
+    claims.claim([0, 1], origins)
+    assert ready() == [True, True]
 
 
 def source(topic: str, *, requires_beginning: bool = True) -> Source[str, bytes | None]:

@@ -41,6 +41,9 @@ class Topics:
     def begins(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
         return dict.fromkeys(places, self.begin)
 
+    def timestamps(self, _places: Sequence[tuple[str, int]]) -> list[int]:
+        return [2_000, 3_000]
+
 
 class Consumer:
     """A consumer of these topics. `opened` are the offsets at which consumers were assigned."""
@@ -95,6 +98,11 @@ def rows(offsets: Sequence[int]) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_pylist(
         [{"offset": offset, **columns, "headers": headers if offset % 2 else None} for offset in offsets], schema=SCHEMA
     )
+
+
+def test_the_times_of_archived_records_count(made: Any) -> None:
+    assert {*made(4, 10, (0, 3), (4, 6)).timestamps([PLACE])} == {1_000, 2_000, 3_000}
+    assert made(4, 10).timestamps([("songs", 0)]) == [2_000, 3_000]
 
 
 def read(log: history.TopicLog, offset: int) -> list[tuple[int | None, bytes | None]]:

@@ -2,16 +2,17 @@
 
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, inspect
 
 from streamstate.errors import BadParameter
 from streamstate.keys import KeyCodec, partition_of
 from streamstate.state.operations import Between, Delete, DeleteTimeline, Insert, Operation, Read, Remove, Top
 from streamstate.state.store import Store
+from streamstate.texts import milliseconds, plain
 
 K = TypeVar("K")
 Q = TypeVar("Q", bound=msgspec.Struct)
@@ -133,7 +134,7 @@ class View(Generic[K]):
 class Further(msgspec.Struct, frozen=True):
     """In place of an answer over all partitions: further reads by partition; `then` makes the answer from their values.
 
-    The values are of a later moment than the values before.
+    The values are of a later moment than the values before, and of the same claim: see `Snapshot.continues`.
     """
 
     reads: Mapping[int, Sequence[Read]]
@@ -153,13 +154,32 @@ def in_steps(steps: Steps, values: Any = None) -> msgspec.Struct:
         return made
 
 
+TIME = {"time": True}
+"""`Meta.extra` of a parameter that is a time, in milliseconds since 1970: a request may give ISO 8601 too."""
+
+
 def parameters(kind: type[Q], given: Mapping[str, str | list[str]]) -> Q:
     """The parameters of a request. Raises `BadParameter` for a text of another type, or a number beyond its limits."""
+    times = {name: _time(name, text) for name, text in given.items() if name in _times(kind) and isinstance(text, str)}
     try:
-        return msgspec.convert(given, kind, strict=False)
+        return msgspec.convert({**given, **times}, kind, strict=False)
     except msgspec.ValidationError as error:
         why, _, name = str(error).partition(" - at `$.")
-        msg = f"{name.rstrip('`')}: {why}"
+        msg = f"{name.rstrip('`')}: {plain(why).removesuffix(', found a text')}"
+        raise BadParameter(msg) from error
+
+
+@cache
+def _times(kind: type[msgspec.Struct]) -> frozenset[str]:
+    fields = inspect.type_info(kind).fields  # type: ignore[attr-defined]  # of a struct
+    return frozenset(of.encode_name for of in fields if isinstance(of.type, inspect.Metadata) and of.type.extra == TIME)
+
+
+def _time(name: str, text: str) -> int:
+    try:
+        return milliseconds(text)
+    except ValueError as error:
+        msg = f"{name}: {error}"
         raise BadParameter(msg) from error
 
 

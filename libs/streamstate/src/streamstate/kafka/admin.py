@@ -227,6 +227,11 @@ class Topics:
         found = self._listed(places, OffsetSpec.for_timestamp(0))
         return {place: at.timestamp for place, at in found.items() if at.offset >= 0}
 
+    def timestamps(self, places: Sequence[tuple[str, int]]) -> list[int]:
+        """The timestamps (milliseconds) of the first records, and of the latest, of (topic, partition) with records."""
+        latest = self._listed(places, OffsetSpec.max_timestamp()).values()  # type: ignore[no-untyped-call]
+        return [*self._first_timestamps(places).values(), *(at.timestamp for at in latest if at.offset >= 0)]
+
     def members(self, group: str) -> dict[str, Member]:
         """The instances in the consumer group `group`; none where no stream runs."""
         describe = self._connection.admin().describe_consumer_groups

@@ -29,14 +29,17 @@ class TopicHistory:
     topics: Topics
     archive: "Archive | None" = None
 
-    def log(self, place: Place, start: int = 0) -> "TopicLog":
-        """The log of a partition, from the offset `start` on."""
-        return TopicLog(self, place, start)
+    def log(self, place: Place, start: int = 0, *, emptied: bool = False) -> "TopicLog":
+        """The log of a partition, from the offset `start` on.
 
-    def whole(self, topic: str) -> Iterator[Message]:
+        emptied: whether with the archived records of deleted users of which only the markers are left.
+        """
+        return TopicLog(self, place, start, emptied=emptied)
+
+    def whole(self, topic: str, *, emptied: bool = False) -> Iterator[Message]:
         """The records of `topic` up to the present ends, partition by partition. Raises as `TopicLog.up_to` does."""
         for place, end in self.topics.ends((topic, p) for p in range(self.topics.partitions(topic))).items():
-            with self.log(place) as log:
+            with self.log(place, emptied=emptied) as log:
                 yield from log.up_to(end)
 
     def begins(self, places: Iterable[Place]) -> dict[Place, int]:
@@ -103,6 +106,16 @@ class TopicHistory:
                 found.add(place[0])
         return found
 
+    def timestamps(self, places: Sequence[Place]) -> list[int]:
+        """The timestamps (milliseconds) of the first records, and of the latest, of partitions with records."""
+        found = self.topics.timestamps(places)
+        if archive := self.archive:
+            for place in places:
+                segments = archive.segments(place)
+                for segment in (*segments[:1], *segments[-1:]):
+                    found += archive.times(place, segment) or ()
+        return found
+
     def first_timestamp(self, place: Place, offset: int) -> int | None:
         """The timestamp (milliseconds) of the first record in Kafka from `offset` on; None without one."""
         first = next(read_to_end(self.topics.bootstrap, {place: offset}, self.topics.security), None)
@@ -122,11 +135,12 @@ class TopicLog:
     Records in the archive are read from there, and the others from Kafka.
     """
 
-    def __init__(self, history: TopicHistory, place: Place, start: int) -> None:
+    def __init__(self, history: TopicHistory, place: Place, start: int, *, emptied: bool) -> None:
         self.topic, self._partition = place
         self._history = history
         self._place = place
         self._position = start
+        self._emptied = emptied
         self._ahead: list[Message] = []
         self._archived: Iterator[list[Message]] = iter(())
         self._archive_end = start
@@ -176,7 +190,7 @@ class TopicLog:
             return False
         self._archive_end = covered(archive.segments(self._place), self._position)
         topic_id = self._history.topics.origin(self.topic).id
-        batches = archive.read(self._place, self._position, self._archive_end, topic_id)
+        batches = archive.read(self._place, self._position, self._archive_end, topic_id, emptied=self._emptied)
         self._archived = (piece for batch in batches for piece in _pieces(batch, self._place))
         return self._archive_end > self._position
 

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from streamstate.state.operations import Between, Read
+from streamstate.view import TIME
 
 MOST_TIME = 2**53
 PAGE_BYTES = 2**20
@@ -15,16 +16,16 @@ PAGE_BYTES = 2**20
 _CURSOR = r"^[0-9]{1,16}\.[0-9]{1,9}$"
 
 Order = Annotated[Literal["asc", "desc"], Meta(description="ascending, or descending: the newest first")]
-Time = Annotated[int, Meta(ge=0, le=MOST_TIME)]
+Time = Annotated[int, Meta(ge=0, le=MOST_TIME, extra=TIME)]
 TimeEntry = tuple[str, int]
 """A text of a timeline and its time."""
 
 
 class Page(msgspec.Struct, frozen=True, rename={"from_": "from"}):
-    """The parameters of a view over a timeline. Times are milliseconds since 1970."""
+    """The parameters of a view over a timeline. Times are milliseconds since 1970, or ISO 8601."""
 
-    from_: Annotated[Time, Meta(description="the first time, inclusive")] = 0
-    to: Annotated[Time, Meta(description="the end of the times, exclusive")] = MOST_TIME
+    from_: Annotated[Time, Meta(description="the first time, inclusive, in milliseconds since 1970 or ISO 8601")] = 0
+    to: Annotated[Time, Meta(description="the end of the times, exclusive, likewise")] = MOST_TIME
     order: Order = "asc"
     limit: Annotated[int, Meta(ge=1, le=1_000, description="most entries of one answer")] = 100
     cursor: Annotated[

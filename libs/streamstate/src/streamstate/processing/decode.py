@@ -1,7 +1,8 @@
 """Decoding of one partition's raw records, without any I/O."""
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from confluent_kafka import Message
@@ -127,6 +128,9 @@ def decode_records(
     a producer with another partitioner) is reported and still folded in its partition: a skipped record would be lost.
     """
     topic, decode_key, decode, times = source.own_name, source.key.decode, source.decode, source.times
+    if source.marked:
+        # Of a deleted user's record in the archive, only the marker is left.
+        decode = partial(_unless_null, decode)
     partition, partitions = place
     framed, unread = isinstance(source.key, Framed), isinstance(source.key, Unread)
     entries: list[Entry] = []
@@ -159,6 +163,10 @@ def decode_records(
         if not unread and partition_of(source.key.encode(key) if framed else raw_key or b"", partitions) != partition:
             misplaced.add(offset)
     return Decoded(entries, misplaced)
+
+
+def _unless_null(decode: Callable[[Any, bytes | None], Any], key: Any, value: bytes | None) -> Any:
+    return None if value is None else decode(key, value)
 
 
 def reasons(counters: Mapping[str, int]) -> dict[str, int]:

@@ -18,13 +18,16 @@ from streamstate.profile.numbers import COUNT, merged, numbers_of, ranked, summe
 from streamstate.profile.windows.histories import TrailingWindows
 from streamstate.profile.windows.slots import SlotWindows, slot_span
 from streamstate.state.operations import Read
+from streamstate.view import TIME
 
 Answer = Callable[[Any, Found, Spans], msgspec.Struct]
 
 
 At = Annotated[
     Annotated[int, Meta(ge=0, le=2**53)] | None,
-    Meta(description="the end of the windows, in milliseconds since 1970; by default the present"),
+    Meta(
+        description="the end of the windows, in milliseconds since 1970 or ISO 8601; by default the present", extra=TIME
+    ),
 ]
 
 

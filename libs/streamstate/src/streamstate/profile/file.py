@@ -14,6 +14,7 @@ from streamstate.profile.declaration import Declaration
 from streamstate.profile.fields import FieldWords
 from streamstate.profile.measure import MOST_LISTED, BadDeclaration, MeasureWords, require, require_known
 from streamstate.profile.rules.rule import RuleWords
+from streamstate.texts import NOUNS
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -44,17 +45,6 @@ _EXPECTED = re.compile(r"Expected `([^`]+)`, got `([^`]+)`")
 _KEY = "`key` in "
 """In an error of msgspec about the name of a member."""
 _NAMES = "each name is a text; put numbers, dates, null, yes, no, on and off into quotes"
-_NOUNS = {
-    "object": "a map",
-    "array": "a list",
-    "str": "a text",
-    "int": "a whole number",
-    "float": "a decimal number",
-    "bool": "true or false",
-    "null": "nothing",
-}
-"""The types of YAML for people."""
-
 _ADVICE = {
     "'\\t'": "; indent by spaces",
     "an alias": "; write its members out",
@@ -170,7 +160,7 @@ def _plain(reason: str, content: Any, path: Sequence[str]) -> str:
         return f"there is no {missing[1]}; add {'the line ' * (not path)}{added}"
     if not (found := _EXPECTED.fullmatch(reason)):
         return f"{path[0]}: {reason[:1].lower()}{reason[1:]}" if path else reason
-    expected = [_NOUNS.get(kind, kind) for kind in found[1].split(" | ") if kind != "null"]
+    expected = [NOUNS.get(kind, kind) for kind in found[1].split(" | ") if kind != "null"]
     member = path[-1] if path else ""
     given = content.get(member) if isinstance(content, dict) else content
     name, brace, rest = member.partition(" {")
@@ -181,7 +171,7 @@ def _plain(reason: str, content: Any, path: Sequence[str]) -> str:
         example = f"{member}: {_MEASURE}"
     if member in ("top", "recent") and isinstance(given, str):
         example = f"{member}: 10, of: {given}"
-    said = f"{member}: expected {' or '.join(expected)}, found {_NOUNS.get(found[2], found[2])}"
+    said = f"{member}: expected {' or '.join(expected)}, found {NOUNS.get(found[2], found[2])}"
     # YAML reads yes, no, on and off as booleans.
     advice = "put it into quotes" if "str" in found[1] and found[2] in ("bool", "int", "float") else ""
     advice = f"write {example}" if example else advice

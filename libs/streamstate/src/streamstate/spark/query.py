@@ -162,7 +162,7 @@ class Stream:
         }
         timestamps = TimestampLimit(self._topics.unbounded(tolerances), refused)
         task = FoldTask(app, claims, origins, timestamps, erased, self._topics.security, self._settings)
-        return Run(bool(tables), offsets, task, self._publisher(held), why)
+        return Run(bool(tables), self._claims.filling(origins), offsets, task, self._publisher(held), why)
 
     def _assigned(self, origins: Mapping[str, Origin]) -> frozenset[int]:
         """The partitions assigned by the consumer group; the first call joins the group with the widest topic."""
@@ -234,8 +234,8 @@ class Stream:
             return "the state was emptied, or claimed by another"
         if run.left_out and whole(self._store, run.left_out)[0]:
             return "a partition with half a commit was reset"
-        if run.building and not self._incomplete_tables(run.partitions):
-            return "the tables are complete"
+        if built := self._built(run):
+            return built
         if self._erasure.has_due_deletions:
             return "a user is to be deleted"
         self._presence.require_one_redis()
@@ -243,6 +243,13 @@ class Stream:
             return "the credentials for Kafka changed"
         if self._held_up.can_resume():
             return "the schema registry answers"
+        return None
+
+    def _built(self, run: Run) -> str | None:
+        if run.building and not self._incomplete_tables(run.partitions):
+            return "the tables are complete"
+        if run.filling and not self._claims.filling(run.origins):
+            return "the topics behind the app's own topics are complete"
         return None
 
     def _incomplete_tables(self, partitions: int) -> tuple[str, ...]:

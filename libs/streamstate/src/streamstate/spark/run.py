@@ -32,13 +32,15 @@ class Hosted:
 class Run:
     """One run of the query: the `offsets` to read from, and the work of its tasks.
 
-    building: whether only tables are read, until all tables are complete.
+    building: whether only tables are read, until all tables are complete. filling: whether the topics behind the app's
+        own topics are being built: the own topics get their targets from a claim behind these builds.
     offsets: of the topics to read; advanced by a backlog folded before the query starts.
     publisher: of the app's totals, on the instance that publishes totals.
     left_out: by partition, why a held partition is not folded until an operator resets it.
     """
 
     building: bool
+    filling: bool
     offsets: Offsets
     task: FoldTask
     publisher: Publisher | None

@@ -33,6 +33,7 @@ from streamstate.state.store import (
     DELETIONS,
     FORMAT,
     NOTHING,
+    OPEN,
     Allowance,
     Claim,
     Commit,
@@ -84,7 +85,8 @@ class MemoryStore:
         held.owner, held.epoch = owner, next(self._epochs)
         held.format = FORMAT if held.format is None else held.format
         held.origins = {**origins, **held.origins}
-        held.targets = {**_unstored(held, ends), **held.targets}
+        opened = {topic: end for topic, end in ends.items() if held.targets.get(topic) == OPEN}
+        held.targets = {**_unstored(held, ends), **held.targets, **opened}
         held.begins |= _unstored(held, begins)
         held.folds = {**folds, **held.folds, **_unstored(held, folds)}
         positions, deletions = _positions(held)

@@ -52,7 +52,7 @@ from streamstate.state.redis_reads import (
     tag,
     trouble_key,
 )
-from streamstate.state.store import FORMAT, NOTHING, Allowance, Claim, Commit, Origin, Snapshot, committed
+from streamstate.state.store import FORMAT, NOTHING, OPEN, Allowance, Claim, Commit, Origin, Snapshot, committed
 
 TOGETHER = 500
 """The most changes of commits sent at once: Redis serves no other client between them."""
@@ -101,6 +101,7 @@ class RedisStore:
             "begins": {topic: str(begin) for topic, begin in begins.items()},
             "origins": {topic: f"{origin.id}/{origin.partitions}" for topic, origin in origins.items()},
             "folds": folds,
+            "open": str(OPEN),
         }
         [answer] = self._evaluate(_CLAIM, [(partition, [owner, FORMAT, pack(given)])])
         return decode_claim(partition, answer)

@@ -95,6 +95,9 @@ class Origin(NamedTuple):
 
 NOTHING: Mapping[str, Any] = {}
 
+OPEN = 2**53
+"""The target of a topic that the app itself fills, until the topics behind it have their targets."""
+
 FORMAT = 1
 """The storage format of this release. A state of another format cannot be read or continued."""
 
@@ -167,6 +170,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     def progress(self, topics: Iterable[str]) -> float:
         """The share of the first build over `topics` that is done, 0 to 1; 1 for a complete state."""
         targets = {topic: self.targets.get(topic, 0) for topic in topics}
+        if OPEN in targets.values():
+            return min(0.99, self.progress(topic for topic, target in self.targets.items() if target != OPEN))
         wanted = sum(targets.values())
         done = sum(min(self.positions.get(topic, 0), target) for topic, target in targets.items())
         return done / wanted if wanted else 1.0
@@ -174,6 +179,11 @@ class Snapshot(msgspec.Struct, frozen=True):
     def ready(self, topics: Iterable[str]) -> bool:
         """Whether the partition was claimed and has all of `topics` (it may still lag behind their ends)."""
         return self.owner is not None and self.progress(topics) == 1.0
+
+    def continues(self, earlier: "Snapshot") -> bool:
+        """Whether this is the state of `earlier`, or the same state with further commits: by the same claim."""
+        ahead = all(self.positions.get(topic, 0) >= offset for topic, offset in earlier.positions.items())
+        return ahead and self.epoch == earlier.epoch
 
 
 class Store(Protocol):
@@ -194,8 +204,9 @@ class Store(Protocol):
         """Take `partition` over for `owner`: from here on, commits of earlier claims are refused.
 
         All arguments are by topic. A topic without a stored offset stores the end offset in `ends` as target, unless it
-        has a target, and stores `begins`, the first offsets, and `folds`, the declarations of the folds. A topic with a
-        stored offset stores `folds` unless it has a declaration. A topic without an origin stores `origins`.
+        has a target, and stores `begins`, the first offsets, and `folds`, the declarations of the folds. The target
+        `OPEN` is replaced by any claim. A topic with a stored offset stores `folds` unless it has a declaration. A
+        topic without an origin stores `origins`.
         """
         ...
 

@@ -102,7 +102,7 @@ class Check:
     def _records(self, topic: str) -> Iterator[Message]:
         """The records of `topic`; none for a missing topic, since none is needed before the first dead letter."""
         with suppress(Misconfigured):
-            yield from self._history.whole(topic)
+            yield from self._history.whole(topic, emptied=True)
 
     def _insist(self, partition: int, origins: Mapping[str, Origin], refused: RefusedRecords, report: Report) -> None:
         for _ in range(ATTEMPTS):
@@ -116,9 +116,12 @@ class Check:
     def _partition(
         self, partition: int, origins: Mapping[str, Origin], refused: RefusedRecords, report: Report
     ) -> None:
+        published = self._recounted.published
         with ExitStack() as opened:
             logs = {
-                topic: opened.enter_context(self._history.log((topic, partition)))
+                topic: opened.enter_context(
+                    self._history.log((topic, partition), emptied=published is not None and topic == published.topic)
+                )
                 for topic, origin in origins.items()
                 if partition < origin.partitions
             }

@@ -10,6 +10,7 @@ import msgspec
 
 from streamstate.app import App
 from streamstate.state.store import Snapshot
+from streamstate.texts import plain
 from streamstate.view import Further, Question, View
 from streamstate.web.client.instances import DIRECT, STAND_IN, Instances, InstanceUnreachable, same_service
 from streamstate.web.consistency import Demands
@@ -19,6 +20,7 @@ from streamstate.web.http.problems import (
     MOST_KEYS_POSTED,
     bad_body,
     bad_query,
+    not_ready,
     not_the_owner,
     unknown_key,
 )
@@ -66,6 +68,10 @@ class Answers:
         answer = question.answer(values if view.over_all_partitions else values[0])
         while isinstance(answer, Further):
             further = await self.state.read(answer.reads)
+            for partition, snapshot in further.items():
+                if not snapshot.continues(snapshots[partition]):
+                    detail = f"the state of partition {partition} was claimed anew or replaced during the answer"
+                    raise not_ready(detail, partition=partition)
             answer = answer.then({partition: snapshot.values for partition, snapshot in further.items()})
         if answer is None:
             raise unknown_key(view.name, self.state.warning(snapshots))
@@ -137,6 +143,9 @@ def posted(body: bytes) -> list[tuple[str, str]]:
     """(Name, text) of the JSON object `{name: [text or number, …], …}`; raises a 400 `Problem` for another body."""
     try:
         lists = _decode_lists(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise bad_body(str(error)) from error
+    except UnicodeDecodeError as error:
+        not_text = "the body is not UTF-8"
+        raise bad_body(not_text) from error
+    except msgspec.DecodeError as error:
+        raise bad_body(plain(str(error).partition(" - at")[0])) from error
     return [(name, str(text)) for name, texts in lists.items() for text in texts]

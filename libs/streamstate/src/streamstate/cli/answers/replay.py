@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,8 +14,11 @@ from streamstate.cli.output import AsJson
 from streamstate.cli.releases.live import as_stored
 from streamstate.cli.services import Deployment, Service, deployment, imported
 from streamstate.errors import Declined
+from streamstate.history.answers.feed import Overtaken
 from streamstate.history.answers.logs import Logs
+from streamstate.history.answers.times import shown
 from streamstate.state.store import EACH, TopicPartition, offsets_of, offsets_text
+from streamstate.texts import milliseconds
 from streamstate.view import Question, View, encoded, parameters
 
 ViewName = Annotated[str, typer.Argument(metavar="VIEW")]
@@ -73,7 +75,7 @@ def replay(
         made = imported("streamstate.cli.answers.training").write(of, asked, given, rows, to)
         output.show(made, f"{made.rows:,} rows are in {made.files} files in {made.folder}", as_json=as_json)
         return
-    moment = milliseconds(at) if at else None
+    moment = _moment(at) if at else None
     answers = _answers(of, asked, _questions(asked, keys or [], given, moment), moment, position)
     if as_json:
         output.document(answers)
@@ -100,16 +102,12 @@ def named_view(of: Deployment, name: str) -> View[Any]:
     return views[name]
 
 
-def milliseconds(text: str) -> int:
+def _moment(text: str) -> int:
     """A time in milliseconds since 1970. Raises typer's error for another text."""
-    if text.isdecimal():
-        return int(text)
     try:
-        time = datetime.fromisoformat(text)
+        return milliseconds(text)
     except ValueError as error:
-        msg = f"{text} is no time; write 2026-01-31T09:00:00Z, or milliseconds since 1970"
-        raise typer.BadParameter(msg) from error
-    return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1_000)
+        raise typer.BadParameter(str(error)) from error
 
 
 def _require_known(view: View[Any], given: Mapping[str, str]) -> None:
@@ -146,15 +144,30 @@ def _answers(
     needed = {partition for each in partitions.values() for partition in each}
     for warning in logs.warnings(needed):
         typer.echo(f"streamstate: {warning}", err=True)
-    with output.bar("records") as logs.notice, logs.past(needed) as past:
+    if moment is not None and (span := logs.span()) and moment not in span and span.unit(moment):
+        msg = f"the time is {shown(moment)}, {span.refusal(moment)}"
+        raise Declined(msg)
+    overtaken = Overtaken([moment or 0])
+    with output.bar("records") as logs.notice, logs.past(needed, overtaken) as past:
         if moment is None:
             past.advance_to(offsets_at(position, logs, needed))
         else:
             past.advance_until(moment)
+            past.look_ahead(moment)
+            _warn(overtaken)
         return [
             PastAnswer(key, msgspec.Raw(encoded(past.answer(question))), offsets_text(past.positions(partitions[key])))
             for key, question in questions.items()
         ]
+
+
+def _warn(overtaken: Overtaken) -> None:
+    if overtaken.records:
+        typer.echo(
+            f"streamstate: {overtaken.records:,} records with earlier timestamps are left out, since they come behind "
+            "a later one in their partition; --position includes them",
+            err=True,
+        )
 
 
 def offsets_at(text: str, logs: Logs, partitions: set[int]) -> dict[TopicPartition, int]:

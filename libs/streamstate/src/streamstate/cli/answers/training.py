@@ -11,20 +11,21 @@ import typer
 from streamstate.cli import output
 from streamstate.cli.services import Deployment, environment
 from streamstate.history.answers.logs import Logs
-from streamstate.history.answers.rows import by_partition, read
+from streamstate.history.answers.rows import by_partition, read, require_within
 from streamstate.history.answers.training import TrainingTask, train, variables
-from streamstate.history.archive.files import require_empty
+from streamstate.history.archive.uris import require_empty
 from streamstate.settings import StreamSettings, load
 from streamstate.spark.process import batch_session
 from streamstate.view import View
 
 
 class TrainingSet(msgspec.Struct):
-    """A written training set: its folder, rows and files."""
+    """A written training set: its folder, rows and files; `lacking` rows lack a record behind a later timestamp."""
 
     folder: str
     rows: int
     files: int
+    lacking: int
 
 
 def write(of: Deployment, view: View[Any], given: Mapping[str, str], rows: Path, folder: str) -> TrainingSet:
@@ -35,6 +36,8 @@ def write(of: Deployment, view: View[Any], given: Mapping[str, str], rows: Path,
     asked = read(rows)
     require_empty(folder)
     logs = Logs(of.app, view, of.settings)
+    if span := logs.span():
+        require_within(rows, asked, span)
     parts = [*by_partition(asked, view.key, logs.counts[view.topic or ""])]
     for warning in logs.warnings([partition for partition, _ in parts]):
         typer.echo(f"streamstate: {warning}", err=True)
@@ -42,7 +45,13 @@ def write(of: Deployment, view: View[Any], given: Mapping[str, str], rows: Path,
     with output.progress() as bars, batch_session(load(StreamSettings)) as spark:
         bar = bars.add_task("partitions", total=len(parts))
         written = train(spark, work, parts, lambda done: bars.update(bar, completed=done))
-    return TrainingSet(folder, written, len(parts))
+    if written.lacking:
+        typer.echo(
+            f"streamstate: {written.lacking:,} rows lack records with earlier timestamps, which come behind a record "
+            "with a later one in their partition",
+            err=True,
+        )
+    return TrainingSet(folder, written.rows, len(parts), written.lacking)
 
 
 def task(of: Deployment, view: View[Any], given: Mapping[str, str], folder: str) -> TrainingTask:

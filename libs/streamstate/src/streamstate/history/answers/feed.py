@@ -1,18 +1,25 @@
 """Records of several logs in the order of a build from nothing: by stream time, and by offset within a log."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from confluent_kafka import Message
 
-from streamstate.app import Source
+from streamstate.app import Record, Source
 from streamstate.keys import MARKER_HEADER
 from streamstate.processing.decode import Admission, RawRecord, Refusal, decode_records, raw_record
 from streamstate.state.store import TopicPartition
 
 _PIECE = 1_000
+_LATER = 1_000
+"""So many later records in turn end the search for records behind a later timestamp."""
+
 _ANY_TIME = 2**63 - 1
+
+Late = Callable[[int, int], None]
+"""Called with the timestamp and the stream time (milliseconds) of a record behind a later timestamp."""
 
 
 class Dated(NamedTuple):
@@ -38,7 +45,12 @@ class Dated(NamedTuple):
 
 
 def dated(
-    messages: Iterable[Message], source: Source[Any, Any], rank: int, partition: int, refused: Mapping[int, Refusal]
+    messages: Iterable[Message],
+    source: Source[Any, Any],
+    rank: int,
+    partition: int,
+    refused: Mapping[int, Refusal],
+    late: Late | None = None,
 ) -> Iterator[Dated]:
     """`messages` of a partition with their stream times. A record that is no event does not advance the stream time.
 
@@ -52,12 +64,37 @@ def dated(
             raise decoded.held.error
         for message, record, entry in zip(piece, raw, decoded.entries, strict=True):
             time = entry.stream_time
+            if late and isinstance(entry, Record) and entry.timestamp < time:
+                late(entry.timestamp, time)
             yield Dated(time, rank, partition, record, source.topic, _marker(message) if source.marked else None)
 
 
 def _marker(message: Message) -> bytes | None:
     value = dict(message.headers() or ()).get(MARKER_HEADER)
     return value if isinstance(value, bytes) else None
+
+
+class Overtaken:
+    """What records behind later timestamps mean for answers as of `times`, in milliseconds and ascending.
+
+    records: the number of records that an answer lacks, since a later timestamp came before them in their log.
+    """
+
+    def __init__(self, times: Sequence[int]) -> None:
+        self.records = 0
+        self._times = times
+        self._lacking = bytearray(len(times))
+
+    def __call__(self, timestamp: int, stream_time: int) -> None:
+        begin, end = bisect_left(self._times, timestamp), bisect_left(self._times, stream_time)
+        if begin < end:
+            self.records += 1
+            self._lacking[begin:end] = b"\1" * (end - begin)
+
+    @property
+    def answers(self) -> int:
+        """The number of answers that lack a record."""
+        return self._lacking.count(1)
 
 
 class MergedLogs:
@@ -82,6 +119,16 @@ class MergedLogs:
             first = min(inside)
             beside = [head for head in self._heads() if head.place not in offsets]
             yield self._taken(min([first, *beside]))
+
+    def look_ahead(self, time: int) -> None:
+        """Read on for late records, until `_LATER` records in turn of each log have timestamps after `time`."""
+        for head, log in self._following.values():
+            later = 0
+            for record in chain([head], log):
+                later = later + 1 if record.raw[1] > time else 0
+                if later == _LATER:
+                    break
+        self._following.clear()
 
     def _heads(self) -> list[Dated]:
         return [head for head, _ in self._following.values()]

@@ -1,5 +1,6 @@
 """The records behind a view: the logs of its topics, without the records that the stream left out."""
 
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -9,8 +10,9 @@ from streamstate import bootstrap
 from streamstate.app import App
 from streamstate.erasure.applying import Erased
 from streamstate.erasure.deletions import erased
-from streamstate.history.answers.feed import MergedLogs, dated
+from streamstate.history.answers.feed import Late, MergedLogs, dated
 from streamstate.history.answers.past import Past, behind
+from streamstate.history.answers.times import Span
 from streamstate.kafka.dlq.topic import Refusals
 from streamstate.settings import ServiceSettings
 from streamstate.state.store import Claim, TopicPartition
@@ -48,9 +50,18 @@ class Logs:
             if begin:
                 yield f"{topic}:{partition} begins at the offset {begin}: answers lack the records before"
 
+    def span(self) -> Span | None:
+        """The times of the view's records, in all partitions; None without records."""
+        places = [(topic, partition) for topic in self.view_topics for partition in range(self.counts[topic])]
+        times = self._history.timestamps(places)
+        return Span(min(times), max(*times, round(time.time() * 1_000))) if times else None
+
     @contextmanager
-    def past(self, partitions: Collection[int]) -> Iterator[Past]:
-        """A state of `partitions` without records, to be advanced in the body. Tables have all their partitions."""
+    def past(self, partitions: Collection[int], late: Late | None = None) -> Iterator[Past]:
+        """A state of `partitions` without records, to be advanced in the body. Tables have all their partitions.
+
+        late: called for each record behind a later timestamp.
+        """
         claims = {partition: Claim(partition, 0, "", {}) for partition in range(max(self.counts.values()))}
         refusals = Refusals(self._history, self.app.dead_letters)
         refused = refusals.read(self.origins, claims)
@@ -59,10 +70,11 @@ class Logs:
         with ExitStack() as opened:
             logs = []
             for place, end in self.ends(partitions).items():
-                log = opened.enter_context(self._history.log(place, begins.get(place, 0)))
                 rank = self.app.topics.index(place[0])
+                source = self.app.sources[rank]
+                log = opened.enter_context(self._history.log(place, begins.get(place, 0), emptied=source.marked))
                 messages = self._counted(log.up_to(end))
-                logs.append(dated(messages, self.app.sources[rank], rank, place[1], refused.get(place, {})))
+                logs.append(dated(messages, source, rank, place[1], refused.get(place, {}), late))
             yield Past(self.app, self.origins, MergedLogs(logs), refused, self._erased(claims))
 
     def _places(self, partitions: Collection[int]) -> list[TopicPartition]:

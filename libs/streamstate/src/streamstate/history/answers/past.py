@@ -62,6 +62,10 @@ class Past:
         """Fold the records before `offsets`, next offsets by topic and partition."""
         self._fold(self._feed.before(offsets))
 
+    def look_ahead(self, time: int) -> None:
+        """As `MergedLogs.look_ahead`: the state does not advance any more."""
+        self._feed.look_ahead(time)
+
     def answer(self, question: Question) -> msgspec.Struct | None:
         """The answer of the view, None for a key that it does not know."""
         return question.answer_from(self._store, self.counts)

@@ -1,7 +1,6 @@
 """The rows of a training set: keys and times from a file, by partition."""
 
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,9 @@ import pyarrow.parquet as pq
 
 from streamstate.errors import BadKey, Declined
 from streamstate.history.answers.columns import KEY
+from streamstate.history.answers.times import Span, shown
 from streamstate.keys import KeyCodec, partition_of
+from streamstate.texts import milliseconds
 
 TIME = pa.timestamp("ms", tz="UTC")
 _FIELDS: "list[pa.Field[Any]]" = [KEY, pa.field("time", TIME, nullable=False)]
@@ -46,6 +47,15 @@ def read(path: Path) -> "pa.Table":
     return rows
 
 
+def require_within(path: Path, rows: "pa.Table", span: Span) -> None:
+    """Raise `Declined` for a time out of `span`, with its row."""
+    times: Any = rows["time"].cast(pa.int64()).to_numpy()
+    for row in np.flatnonzero((times < span.first) | (times > span.last)):
+        moment = int(times[row])
+        msg = f"{path} has the time {shown(moment)} in row {row + 1}, {span.refusal(moment)}"
+        raise Declined(msg)
+
+
 def by_partition(rows: "pa.Table", codec: KeyCodec[Any], partitions: int) -> Iterator[tuple[int, "pa.Table"]]:
     """The rows of each partition that has rows, by time. Raises `BadKey` for a text that names no key."""
     keys: Any = rows["key"].combine_chunks().dictionary_encode()
@@ -66,22 +76,14 @@ def _encoded(codec: KeyCodec[Any], text: str) -> bytes:
         raise BadKey(msg) from error
 
 
-def _moments(path: Path, texts: Iterable[str | None]) -> Iterator[datetime | int | None]:
+def _moments(path: Path, texts: Iterable[str | None]) -> Iterator[int | None]:
     """The times of `texts`. Raises `Declined` with the row of another text."""
     for row, text in enumerate(texts, 1):
         try:
-            yield _moment(text)
+            yield milliseconds(text.strip()) if text else None
         except ValueError as error:
             msg = f"{path} has the time {text!r} in row {row}; write 2026-01-31T09:00:00Z, or milliseconds since 1970"
             raise Declined(msg) from error
-
-
-def _moment(text: str | None) -> datetime | int | None:
-    """The time of a text. Raises `ValueError` for another text."""
-    if not text or text.strip().isdecimal():
-        return int(text) if text else None
-    time = datetime.fromisoformat(text.strip())
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _is_parquet(path: Path) -> bool:

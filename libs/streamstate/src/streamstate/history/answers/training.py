@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark import inheritable_thread_target
@@ -16,10 +16,12 @@ from pyspark.sql import SparkSession
 
 from streamstate import bootstrap
 from streamstate.history.answers.columns import Columns
+from streamstate.history.answers.feed import Overtaken
 from streamstate.history.answers.logs import Logs
 from streamstate.history.answers.past import Past
 from streamstate.history.answers.rows import SCHEMA
-from streamstate.history.archive.files import opened, write_whole
+from streamstate.history.archive.unfinished import write_whole
+from streamstate.history.archive.uris import opened
 from streamstate.settings import PREFIX, ServiceSettings
 from streamstate.view import Question, View, parameters
 
@@ -27,6 +29,13 @@ _ROWS = 5_000
 """Rows of a batch of a file."""
 
 _LOOK_S = 0.5
+
+
+class Written(NamedTuple):
+    """The number of written rows, and of the rows that lack a record behind a later timestamp."""
+
+    rows: int
+    lacking: int
 
 
 @dataclass(frozen=True)
@@ -45,8 +54,8 @@ class TrainingTask:
     variables: Mapping[str, str]
     path: Sequence[str]
 
-    def __call__(self, part: tuple[int, bytes]) -> int:
-        """Write the file of a partition; returns the number of its rows. `part` is the partition, and its rows."""
+    def __call__(self, part: tuple[int, bytes]) -> Written:
+        """Write the file of a partition. `part` is the partition, and its rows."""
         os.environ.update(self.variables)
         sys.path.extend(folder for folder in self.path if folder not in sys.path)
         partition, rows = part
@@ -56,10 +65,12 @@ class TrainingTask:
         columns = Columns(type(view.example))
         schema = pa.schema([*SCHEMA, *columns.schema])
         system, folder = opened(self.folder)
-        with Logs(app, view, self.settings).past([partition]) as past:
+        overtaken = Overtaken(_times(table))
+        with Logs(app, view, self.settings).past([partition], overtaken) as past:
             batches = self._batches(table, view, past, columns, schema)
             write_whole(system, f"{folder}/{partition:05}.parquet", schema, batches)
-        return table.num_rows
+            past.look_ahead(_times(table)[-1])
+        return Written(table.num_rows, overtaken.answers)
 
     def _batches(
         self, table: "pa.Table", view: View[Any], past: Past, columns: Columns, schema: "pa.Schema"
@@ -68,8 +79,7 @@ class TrainingTask:
         for batch in table.to_batches(_ROWS):
             answers = []
             keys: Any = batch["key"].to_pylist()
-            times: Any = batch["time"].cast(pa.int64()).to_pylist()
-            for key, time in zip(keys, times, strict=True):
+            for key, time in zip(keys, _times(batch), strict=True):
                 past.advance_until(time)
                 answers.append(past.answer(asked(key, time)))
             yield pa.record_batch([*batch.columns, *columns.arrays(answers)], schema=schema)
@@ -87,8 +97,8 @@ class TrainingTask:
 
 def train(
     spark: SparkSession, task: TrainingTask, parts: Sequence[tuple[int, "pa.Table"]], notice: Callable[[int], None]
-) -> int:
-    """Run a task for each of `parts`, a partition and its rows by time; returns the number of rows.
+) -> Written:
+    """Run a task for each of `parts`, a partition and its rows by time; returns the sums.
 
     notice: called now and then with the number of partitions that are written.
     """
@@ -102,7 +112,12 @@ def train(
             tracker = context.statusTracker()
             stages = (tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds())
             notice(sum(stage.numCompletedTasks for stage in stages if stage))
-        return sum(running.result())
+        return Written(*map(sum, zip(*running.result(), strict=True)))
+
+
+def _times(rows: Any) -> list[int]:
+    times: list[int] = rows["time"].cast(pa.int64()).to_pylist()
+    return times
 
 
 def variables() -> dict[str, str]:

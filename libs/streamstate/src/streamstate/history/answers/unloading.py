@@ -15,7 +15,8 @@ from streamstate import bootstrap
 from streamstate.app import App
 from streamstate.errors import BadKey, Declined
 from streamstate.history.answers.columns import KEY, Columns
-from streamstate.history.archive.files import opened, write_text, write_whole
+from streamstate.history.archive.unfinished import write_text, write_whole
+from streamstate.history.archive.uris import opened
 from streamstate.history.backup.loaded import SavedPartitions
 from streamstate.processing.fitness import require_same_folds
 from streamstate.state.operations import Read

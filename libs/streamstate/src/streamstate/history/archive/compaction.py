@@ -1,23 +1,28 @@
-"""Compaction of a partition's files: small files are joined, and records of deleted users are left out."""
+"""Compaction of a partition's files: small files are joined, and records of deleted users are left out.
+
+Of a deleted user's record in a derived topic, the marker stays: see `EMPTIED`.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamstate.errors import StreamStateError
-from streamstate.history.archive.files import Archive, Archived, Place
+from streamstate.history.archive.files import EMPTIED, SCHEMA, Archive, Archived, Place
 from streamstate.history.archive.planning import joins
 from streamstate.history.archive.segments import FILE_BYTES, Segment, covered, superseded
+from streamstate.keys import MARKER_HEADER
 
 Erased = Mapping[bytes, int]
 """The keys of deleted users, and the offset before which their records are deleted."""
 
 
 class Outcome(NamedTuple):
-    """The number of joined, rewritten or deleted files, and of records left out."""
+    """The number of joined, rewritten or deleted files, and of records left out or emptied."""
 
     files: int = 0
     left_out: int = 0
@@ -58,31 +63,40 @@ def planned(archive: Archive, place: Place, erased: Erased, file_bytes: int = FI
 def holds(archive: Archive, place: Place, file: Archived, erased: Erased) -> bool:
     """Whether a file has records of deleted users."""
     here = {key: before for key, before in erased.items() if before > file.segment.first}
-    rows = archive.rows(place, file.segment, ["key"]) if here else ()
-    return any(without(batch, here).num_rows < batch.num_rows for batch in rows)
+    rows = archive.rows(place, file.segment, ["key"], emptied=False) if here else ()
+    return any(_of_deleted(batch, here).any() for batch in rows)
 
 
-def without(batch: pa.RecordBatch, erased: Erased) -> pa.RecordBatch:
-    """The rows that are no records of deleted users."""
-    if not erased:
-        return batch
+def _of_deleted(batch: pa.RecordBatch, erased: Erased) -> npt.NDArray[np.bool_]:
+    """Whether each row is a record of a deleted user."""
     found = pc.is_in(batch["key"], value_set=pa.array([*erased], pa.binary())).to_numpy(zero_copy_only=False)
     offsets, keys = batch["offset"], batch["key"]
     for row in np.flatnonzero(found).tolist():
         found[row] = offsets[row].as_py() < erased[keys[row].as_py()]
-    return batch.filter(pa.array(~found)) if found.any() else batch
+    return found
+
+
+def _emptied(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Those of `rows` that have a marker, without values and other headers."""
+    marked = [
+        {**row, "timestamp_type": EMPTIED, "value": None, "headers": [{"key": MARKER_HEADER, "value": marker}]}
+        for row in rows.to_pylist()
+        if (marker := {each["key"]: each["value"] for each in row["headers"] or ()}.get(MARKER_HEADER))
+    ]
+    return pa.RecordBatch.from_pylist(marked, SCHEMA)
 
 
 def _rewrite(archive: Archive, place: Place, segment: Segment, rows: Iterable[pa.RecordBatch], erased: Erased) -> int:
-    """Write the file of `segment` from `rows`; returns the number of records left out."""
+    """Write the file of `segment` from `rows`; returns the number of records left out or emptied."""
     topic_id, left_out = archive.topic_id(place) or "", 0
 
     def kept() -> Iterator[pa.RecordBatch]:
         nonlocal left_out
         for batch in rows:
-            made = without(batch, erased)
-            left_out += batch.num_rows - made.num_rows
-            yield made
+            gone = _of_deleted(batch, erased)
+            left_out += int((gone & (batch["timestamp_type"].to_numpy() != EMPTIED)).sum())
+            parts = [batch.filter(pa.array(~gone)), _emptied(batch.filter(pa.array(gone)))]
+            yield from pa.Table.from_batches(parts, SCHEMA).sort_by("offset").to_batches() if gone.any() else [batch]
 
     with archive.writing(place, topic_id) as file:
         for batch in kept():

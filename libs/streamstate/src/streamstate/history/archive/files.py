@@ -4,20 +4,21 @@ A file is written under another name and renamed when it is complete, so each na
 """
 
 import time
-import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE
 from pyarrow import fs
 
-from streamstate.errors import Declined, Misconfigured, StreamStateError
-from streamstate.history.archive.segments import Section, Segment, named, sections
-from streamstate.history.archive.unfinished import ROW_GROUP, Unfinished, writing
+from streamstate.errors import Misconfigured, StreamStateError
+from streamstate.history.archive.segments import Section, Segment, covered, named, sections
+from streamstate.history.archive.unfinished import ROW_GROUP, Unfinished, write_text, writing
+from streamstate.history.archive.uris import opened
 
 _FIELDS: "list[pa.Field[Any]]" = [
     pa.field("offset", pa.int64(), nullable=False),
@@ -29,17 +30,23 @@ _FIELDS: "list[pa.Field[Any]]" = [
 ]
 SCHEMA = pa.schema(_FIELDS)
 """A row is a record. timestamp: milliseconds since 1970, as Kafka has it. timestamp_type: 1, the producer's; 2, the
-broker's. headers: in their order, null without headers."""
+broker's; `EMPTIED`. headers: in their order, null without headers."""
+
+EMPTIED = TIMESTAMP_NOT_AVAILABLE
+"""The `timestamp_type` of a deleted user's record in a derived topic: the value is null, the marker the only header.
+
+A fold without repeats needs the marker: else a repeat behind the deletion would be the first record.
+"""
 
 _TOPIC_ID = b"streamstate.topic_id"
 SCHEMAS = "_schemas"
 """The folder of schemas, and perhaps of the partitions of a topic with this name."""
 
-_SHOWN = 400
-"""The most characters of a reason: the reason of a missing library has a line for each tried path."""
+_TRIES = 3
+"""Listings without the next offset, after which the offset counts as missing."""
 
-_GS_RETRIES = "retry_limit_seconds"
-"""The option of gs:// that ends attempts; by default, Arrow tries for 15 minutes."""
+_LISTINGS = 100
+"""Listings of a folder in which a file went away, after which the next may fail."""
 
 _UNFINISHED_S = 86_400.0
 """Seconds after which an unfinished file is a killed writer's."""
@@ -86,7 +93,17 @@ class Archive:
         return dict(sorted(found.items()))
 
     def files(self, place: Place) -> list[Archived]:
-        """The files of a partition, by offset."""
+        """The files of a partition, by offset: as two listings in a row have them.
+
+        A compaction names a joined file and deletes its parts; a single listing at that time may lack both.
+        """
+        found = self.listed(place)
+        while (again := self.listed(place)) != found:
+            found = again
+        return found
+
+    def listed(self, place: Place) -> list[Archived]:
+        """The files of a partition in one listing, which is not atomic."""
         infos = self._list(self._folder(place), fs.FileType.File)
         return sorted(
             Archived(segment, info.size, info.path, (info.mtime_ns or 0) / 1e9)
@@ -127,30 +144,36 @@ class Archive:
         stop: int | None = None,
         topic_id: str | None = None,
         columns: Sequence[str] = tuple(SCHEMA.names),
+        *,
+        emptied: bool = True,
     ) -> Iterator[pa.RecordBatch]:
-        """The rows with offsets from `start` on, before `stop` or the first offset without a segment, by offset.
+        """The rows with offsets from `start` on, before `stop` (None: the first offset without a segment), by offset.
 
-        Raises `ReplacedTopic` when a file is of a topic with another id than `topic_id` (None: any id).
+        emptied: whether with the rows of deleted users of which only the markers are left. Raises `StreamStateError`
+        for an offset before `stop` without a segment, and `ReplacedTopic` when a file is of a topic with another id
+        than `topic_id` (None: any id).
         """
-        reached, missing = start, True
-        while missing:
-            missing = False
-            for section in sections(self.segments(place), reached, stop):
+        reached, tries = start, 0
+        end = covered(self.segments(place), start) if stop is None else stop
+        while reached < end:
+            if tries == _TRIES:
+                raise _lacking(self.uri, place, reached)
+            tries += 1
+            for section in sections(self.segments(place), reached, end):
                 try:
-                    for batch in self._rows(place, section, topic_id, columns):
+                    for batch in self._rows(place, section, topic_id, columns, emptied=emptied):
                         yield batch
-                        reached = batch["offset"][-1].as_py() + 1
+                        reached, tries = batch["offset"][-1].as_py() + 1, 0
                 except FileNotFoundError:
                     # A compaction joined the file with others after the look at the names.
-                    missing = True
                     break
-                reached = section.stop
+                reached, tries = section.stop, 0
 
     def rows(
-        self, place: Place, segment: Segment, columns: Sequence[str] = tuple(SCHEMA.names)
+        self, place: Place, segment: Segment, columns: Sequence[str] = tuple(SCHEMA.names), *, emptied: bool = True
     ) -> Iterator[pa.RecordBatch]:
-        """All rows of a file, by offset."""
-        return self._rows(place, Section(segment, segment.first, segment.last + 1), None, columns)
+        """All rows of a file, by offset; `emptied` as of `read`."""
+        return self._rows(place, Section(segment, segment.first, segment.last + 1), None, columns, emptied=emptied)
 
     def times(self, place: Place, segment: Segment) -> tuple[int, int] | None:
         """The least and the greatest timestamp of a file, in milliseconds since 1970; None for a file without rows."""
@@ -165,7 +188,7 @@ class Archive:
 
     def delete_unfinished(self, place: Place) -> None:
         """Delete the unfinished files that killed writers left a day ago or earlier."""
-        for info in self._fs.get_file_info(fs.FileSelector(self._folder(place), allow_not_found=True)):
+        for info in self._infos(self._folder(place)):
             if info.base_name.startswith(".") and time.time() - (info.mtime_ns or 0) / 1e9 > _UNFINISHED_S:
                 with suppress(FileNotFoundError):
                     self._fs.delete_file(info.path)
@@ -183,7 +206,7 @@ class Archive:
         write_text(self._fs, f"{self._root}/{SCHEMAS}/{number}.json", content)
 
     def _rows(
-        self, place: Place, section: Section, topic_id: str | None, columns: Sequence[str]
+        self, place: Place, section: Section, topic_id: str | None, columns: Sequence[str], *, emptied: bool
     ) -> Iterator[pa.RecordBatch]:
         with self._opened(place, section.segment) as file:
             if topic_id is not None and (held := self._topic_id(file.schema_arrow)) != topic_id:
@@ -195,11 +218,14 @@ class Archive:
                 raise ReplacedTopic(msg)
             ranges = _ranges(file.metadata, 0).items()
             groups = [group for group, (first, last) in ranges if first < section.stop and last >= section.start]
-            wanted = list(dict.fromkeys(("offset", *columns)))
+            wanted = list(dict.fromkeys(("offset", *columns, *([] if emptied else ["timestamp_type"]))))
             for batch in file.iter_batches(ROW_GROUP, groups, wanted) if groups else ():
                 begin, end = np.searchsorted(batch["offset"].to_numpy(), (section.start, section.stop))
-                if begin < end:
-                    yield batch.slice(begin, end - begin)
+                found = batch.slice(begin, end - begin)
+                if not emptied:
+                    found = found.filter(pc.not_equal(found["timestamp_type"], pa.scalar(EMPTIED, pa.int8())))
+                if found.num_rows:
+                    yield found
 
     @contextmanager
     def _opened(self, place: Place, segment: Segment) -> Iterator[pq.ParquetFile]:
@@ -221,8 +247,16 @@ class Archive:
         return f"{self._root}/{topic}/{partition}"
 
     def _list(self, folder: str, kind: fs.FileType) -> list[fs.FileInfo]:
-        found = self._fs.get_file_info(fs.FileSelector(folder, allow_not_found=True))
-        return [info for info in found if info.type == kind]
+        return [info for info in self._infos(folder) if info.type == kind]
+
+    def _infos(self, folder: str) -> list[fs.FileInfo]:
+        """The contents of a folder, none without the folder."""
+        selector = fs.FileSelector(folder, allow_not_found=True)
+        for _ in range(_LISTINGS):
+            # Arrow fails where a file is renamed or deleted meanwhile.
+            with suppress(FileNotFoundError):
+                return self._fs.get_file_info(selector)
+        return self._fs.get_file_info(selector)
 
     @staticmethod
     def _topic_id(schema: pa.Schema) -> str:
@@ -230,41 +264,12 @@ class Archive:
         return metadata.get(_TOPIC_ID, b"").decode()
 
 
-def opened(uri: str) -> tuple[fs.FileSystem, str]:
-    """The file system of a folder or a URI, and the path there. Raises `Misconfigured` for a URI unknown to Arrow."""
-    try:
-        system, path = fs.FileSystem.from_uri(_absolute(uri))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
-        msg = f"{uri} cannot be opened ({str(error)[:_SHOWN]}); name a folder, or a URI such as s3://bucket/path"
-        raise Misconfigured(msg) from error
-    return system, path.rstrip("/")
-
-
-def require_empty(uri: str) -> None:
-    """Raise `Declined` for a folder or URI with files: readers would take files of another set for files of this."""
-    system, path = opened(uri)
-    if system.get_file_info(fs.FileSelector(path, allow_not_found=True)):
-        msg = f"{uri} has files already; name a new folder, or remove the files"
-        raise Declined(msg)
-
-
-def write_text(system: fs.FileSystem, path: str, content: bytes) -> None:
-    """Write a small file, which has its name only when all is written."""
-    folder, _, _ = path.rpartition("/")
-    system.create_dir(folder, recursive=True)
-    unfinished = f"{folder}/.{uuid.uuid4().hex}"
-    with system.open_output_stream(unfinished) as stream:
-        stream.write(content)
-    system.move(unfinished, path)
-
-
-def write_whole(system: fs.FileSystem, path: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
-    """Write a Parquet file, which has its name only when all is written; a file of the same name is replaced."""
-    folder, _, name = path.rpartition("/")
-    with writing(system, folder, schema) as file:
-        for batch in batches:
-            file.add(batch)
-        file.keep(name)
+def _lacking(uri: str, place: Place, offset: int) -> StreamStateError:
+    msg = (
+        f"the archive {uri} lacks the offset {offset} of {place[0]}:{place[1]}, which it had before: run the command "
+        "again; if the file is gone, bring it back from a copy"
+    )
+    return StreamStateError(msg)
 
 
 def _require_archived(file: pq.ParquetFile, segment: Segment) -> None:
@@ -282,12 +287,3 @@ def _ranges(metadata: pq.FileMetaData, column: int) -> dict[int, tuple[Any, Any]
     """The least and the greatest value of a column, by row group with rows."""
     groups = ((group, metadata.row_group(group).column(column).statistics) for group in range(metadata.num_row_groups))
     return {group: (found.min, found.max) for group, found in groups if found and found.has_min_max}
-
-
-def _absolute(uri: str) -> str:
-    """`uri` as Arrow reads it: a folder by its absolute path, and Hadoop's name for S3."""
-    if uri.startswith("s3a://"):
-        return uri.replace("s3a", "s3", 1)
-    if uri.startswith(("gs://", "gcs://")) and _GS_RETRIES not in uri:
-        return f"{uri}{'&' if '?' in uri else '?'}{_GS_RETRIES}=60"
-    return uri if "://" in uri else str(Path(uri).resolve())

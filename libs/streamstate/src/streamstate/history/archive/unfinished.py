@@ -1,8 +1,8 @@
-"""A Parquet file while it is written."""
+"""Files that have their names only when all is written."""
 
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
 import pyarrow as pa
@@ -90,3 +90,22 @@ def writing(system: fs.FileSystem, folder: str, schema: pa.Schema) -> Iterator[U
         yield file
     finally:
         file.close()
+
+
+def write_text(system: fs.FileSystem, path: str, content: bytes) -> None:
+    """Write a small file, which has its name only when all is written."""
+    folder, _, _ = path.rpartition("/")
+    system.create_dir(folder, recursive=True)
+    unfinished = f"{folder}/.{uuid.uuid4().hex}"
+    with system.open_output_stream(unfinished) as stream:
+        stream.write(content)
+    system.move(unfinished, path)
+
+
+def write_whole(system: fs.FileSystem, path: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    """Write a Parquet file, which has its name only when all is written; a file of the same name is replaced."""
+    folder, _, name = path.rpartition("/")
+    with writing(system, folder, schema) as file:
+        for batch in batches:
+            file.add(batch)
+        file.keep(name)

@@ -122,6 +122,7 @@ class ArchiveTask:
         for topic, (start, end) in stretch.ranges.items():
             columns = ["offset", "timestamp", "key", "value", *(["headers"] if needs_headers(task.app, topic) else [])]
             place = (topic, stretch.partition)
-            batches = archive.read(place, start, end, task.origins[topic].id, columns)
+            once = topic in task.app.marked
+            batches = archive.read(place, start, end, task.origins[topic].id, columns, emptied=once)
             cursors[place] = Cursor(sized(batches, UNIT // len(stretch.ranges)), times.get(topic, 0), stretch.before)
         yield from merged(cursors)

@@ -1,5 +1,6 @@
 -- Concatenated to server.lua, which sets `info`.
--- KEYS[1]: the partition's hash tag. ARGV: owner, format of the state, {ends, begins, origins, folds}: each by topic.
+-- KEYS[1]: the partition's hash tag. ARGV: owner, format of the state, {ends, begins, origins, folds: each by topic,
+-- open: the target to replace}.
 -- Returns the partition's hash and the run id of the server as 'server': names and values in turn.
 local tag, call = KEYS[1], redis.call
 local owner, format, given = ARGV[1], ARGV[2], cmsgpack.unpack(ARGV[3])
@@ -14,7 +15,8 @@ call('HSET', tag, 'owner', owner, 'epoch', epoch)
 call('HSETNX', tag, 'format', format)
 local function stored(topic) return call('HGET', tag, 'offset:' .. topic) end
 for topic, target in pairs(given.ends) do
-  if not stored(topic) then call('HSETNX', tag, 'target:' .. topic, target) end
+  local held = call('HGET', tag, 'target:' .. topic)
+  if held == given.open or not (held or stored(topic)) then call('HSET', tag, 'target:' .. topic, target) end
 end
 -- Until the first commit, each claim starts a new build, with the present topics and folds.
 for topic, begin in pairs(given.begins) do

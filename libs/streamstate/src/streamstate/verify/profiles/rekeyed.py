@@ -79,6 +79,9 @@ class RekeyedRecount(Recount):
     def add(self, message: Message, stream_time: int) -> bool:
         if message.topic() == self._declared.topic:
             return self._keys.usable(message)
+        if message.value() is None:
+            self.add_erased(message, stream_time)
+            return True
         # A dead letter of the topic moves no marker.
         if self._profile.read(message) is None:
             return False

@@ -118,7 +118,8 @@ def problem_of(error: Exception, route: str) -> Problem:
             return deadline_passed()
         case RedisError() | KafkaException():
             log.warning("a server cannot be reached", reason=str(error))
-            return not_ready(f"the state cannot be read now ({type(error).__name__})")
+            server = "Redis" if isinstance(error, RedisError) else "Kafka"
+            return not_ready(f"{server} cannot be read now")
         case HTTPException():
             status = error.code or 500
             detail = _ADVICE.get(status, error.description or error.name)

@@ -127,9 +127,9 @@ def problems() -> list[Problem]:
     return [
         problem_of(BadKey(f"an id is a whole number from 0 to {LONG.most}, in plain digits"), ""),
         bad_path(),
-        bad_parameter("limit: Expected `int` <= 100; see /openapi.json for the limits"),
+        bad_parameter("limit: expected a whole number <= 100; see /openapi.json for the limits"),
         bad_query(["metrics", "artists"]),
-        bad_body("Expected `array`, got `int` - at `$.metrics`"),
+        bad_body("expected a list, found a whole number"),
         bad_deadline(),
         bad_demand(MIN_POSITION, ENTRIES),
         answer_too_large(MOST_BYTES + 1),

@@ -1,0 +1,41 @@
+"""Times of answers, held against the times of the records."""
+
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+_UNITS = {"seconds": (1_000, 1), "microseconds": (1, 1_000), "nanoseconds": (1, 1_000_000)}
+"""By unit, what a number is multiplied by, and divided by, for milliseconds."""
+
+
+class Span(NamedTuple):
+    """The times of the first record, and of the latest, or the present if it is later. Milliseconds since 1970."""
+
+    first: int
+    last: int
+
+    def __contains__(self, moment: object) -> bool:
+        return isinstance(moment, int) and self.first <= moment <= self.last
+
+    def unit(self, number: int) -> str:
+        """The unit in which `number` would be a time within, other than milliseconds; empty without one."""
+        for unit, (factor, divisor) in _UNITS.items():
+            if number * factor // divisor in self:
+                return unit
+        with suppress(ValueError):
+            day = datetime.strptime(str(number), "%Y%m%d").replace(tzinfo=UTC)
+            if round(day.timestamp() * 1_000) in self:
+                return "the form yyyymmdd"
+        return ""
+
+    def refusal(self, moment: int) -> str:
+        """Why a time is refused that is not within, and the next step."""
+        unit = self.unit(moment)
+        advice = f"it is in {unit}: give milliseconds since 1970, or ISO 8601" if unit else "leave such times out"
+        return f"and the records are from {shown(self.first)} to {shown(self.last)}; {advice}"
+
+
+def shown(moment: int) -> str:
+    with suppress(ValueError, OverflowError, OSError):
+        return f"{moment} ({datetime.fromtimestamp(moment // 1_000, UTC):%Y-%m-%dT%H:%M:%SZ})"
+    return str(moment)

@@ -124,7 +124,7 @@ def test_the_crossings_of_the_last_records_are_kept_and_recounted(played: list[P
         sent = [each for each in by_hand(played) if each[0] >= len(played) - 1 - kept]
         for rule in ("binge", "long", "tenth"):
             answer = msgspec.to_builtins(driver.view(f"alarms-rule-{rule}"))
-            expected = [{**of, "id": f"plays:0={offset + 1}"} for offset, of in sent if of["rule"] == rule]
+            expected = [{**of, "id": f"plays:0={offset + 1}; id=plays"} for offset, of in sent if of["rule"] == rule]
             assert answer["crossings"] == expected
             entries = store.keys(0).get(f"crossings:{rule}") or {}
             stored = {text.encode(): b"%d" % offset for text, offset in entries.items()}

@@ -62,8 +62,7 @@ class Answers:
                     return passed_on
                 self.telemetry.stood_in.inc()
             self.state.require_ready(partition, snapshot, self.app.topics_of(view))
-        values = [snapshot.values for snapshot in snapshots.values()]
-        answer = question.answer(values if view.over_all_partitions else values[0])
+        answer = question.answer_of(snapshots.values())
         while isinstance(answer, Further):
             further = await self.state.read(answer.reads)
             answer = answer.then({partition: snapshot.values for partition, snapshot in further.items()})

@@ -91,6 +91,17 @@ Dated = tuple[str, bytes | None, bytes | None, Headers, int]
 """A record with its own timestamp, in milliseconds."""
 
 
+Refusal = tuple[KafkaError, Outgoing | Dated]
+
+
+class RefusedRecord(KafkaException):
+    """Kafka has not accepted `record`."""
+
+    def __init__(self, error: KafkaError, record: Outgoing | Dated) -> None:
+        super().__init__(error)
+        self.record = record
+
+
 BY_KEY = -1
 """Leaves the choice of a partition to the partitioner."""
 
@@ -110,10 +121,9 @@ def send_all(
     """Produce, wait until Kafka has acknowledged every record, and return their number.
 
     An endless stream goes in slices. `instead` maps a record that is too large for its topic to its substitute.
-    `clock` gives the timestamp of records without their own, in ms. Raises `KafkaException` when a record
-    was not accepted.
+    `clock` gives the timestamp of records without their own, in ms. Raises `RefusedRecord`.
     """
-    refused: list[tuple[KafkaError, Outgoing | Dated]] = []
+    refused: list[Refusal] = []
     count = 0
     for record in records:
         count += 1
@@ -124,14 +134,15 @@ def send_all(
         if refused:
             send_all(out, [instead(record) for _, record in refused])
     elif refused:
-        raise KafkaException(refused[0][0])
+        # A refused record lets the others of its batch fail, too.
+        raise RefusedRecord(*min(refused, key=lambda of: of[0].code() == KafkaError._INVALID_DIFFERENT_RECORD))
     return count
 
 
 def _produce(
     out: Producer,
     record: Outgoing | Dated,
-    refused: list[tuple[KafkaError, Outgoing | Dated]],
+    refused: list[Refusal],
     partition: int,
     now: int,
 ) -> None:

@@ -150,7 +150,9 @@ def test_a_value_that_is_kept_up_by_event_is_the_value_of_the_window(
         now = max(now, row[0])
         if row[0] >= (begin := now - 30 * MINUTE_MS):
             sliding.add(row)
-        window = [{"timestamp": at, "offset": 0, "ms": ms} for at, ms in rows[:number] if at >= begin]
+        window: list[reference_profile.Event] = [
+            {"timestamp": at, "offset": 0, "ms": ms} for at, ms in rows[:number] if at >= begin
+        ]
         counted = [event for event in window if event["ms"] is not None and event["ms"] < 4]
         assert sliding.value(begin) == reference_profile.value(yaml.safe_load(words), counted)
 

@@ -31,7 +31,7 @@ class _Running(Protocol):
 
 class _Total:
     def __init__(self, entries: Sequence[Entry]) -> None:
-        self._total = sum(map(_value, entries))
+        self._total: int = sum(map(_value, entries))
 
     def enter(self, entry: Entry, _before: int | None, _after: int | None) -> None:
         self._total += entry[1]

@@ -112,12 +112,13 @@ class Stream:
                 self.status.refused(str(error))
                 self._stopping.wait(REFUSED_PAUSE_S)
             except FAILURES as error:
-                if TooManyDeadLetters.__name__ in reason(error):
-                    self._halt(self._commands.complete(reason(error)))
+                why = self._commands.complete(reason(error))
+                if TooManyDeadLetters.__name__ in why:
+                    self._halt(why)
                     continue
                 self._held_up.suspect(f"{type(error).__name__}: {reason(error)}")
-                self._log.warning("the query stopped; it starts again from the stored offsets", reason=reason(error))
-                self.status.failed(reason(error))
+                self._log.warning("the query stopped; it starts again from the stored offsets", reason=why)
+                self.status.failed(why)
                 self._stopping.wait(PAUSE_S)
         if self._joined:
             self._membership.stop()

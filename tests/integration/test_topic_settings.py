@@ -69,6 +69,19 @@ def test_a_state_that_is_built_goes_on_over_a_topic_that_is_compacted_since(depl
     assert f"Kafka compacts {deployment.topic}" in "".join(deployment.command("verify", status=1)["faults"])
 
 
+def test_a_replay_names_the_record_whose_timestamp_is_refused(deployment: Deployment) -> None:
+    now = int(time.time() * 1_000)
+    deployment.put(now, now - 3 * DAY_MS, value=b"{")
+    deployment.stream()
+    deployment.folded(2)
+    deployment.configure(BEFORE, DAY_MS)
+    refused = deployment.run("dlq replay", "--yes")
+    assert refused.exit_code != 0
+    assert f"{deployment.topic} refuses the timestamp of the record 0:1: set {BEFORE}" in refused.output
+    deployment.configure(BEFORE, 2**63 - 1)
+    assert deployment.command("dlq replay", "--yes", status=0)["topics"] == {deployment.topic: 2}
+
+
 def test_times_of_arrival_are_refused_and_a_refused_time_is_said_with_its_record(
     orders: Deployment, releases: Releases, tmp_path: Path
 ) -> None:

@@ -1,6 +1,7 @@
 """Producing, and waiting until Kafka has acknowledged all records."""
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
@@ -94,8 +95,16 @@ Dated = tuple[str, bytes | None, bytes | None, Headers, int]
 Refusal = tuple[KafkaError, Outgoing | Dated]
 
 
+def distance_ms(timestamp: int) -> float:
+    """How far a timestamp is from the present; 0 for the present.
+
+    Kafka refuses a whole batch for one timestamp, and does not say for which.
+    """
+    return abs(time.time() * 1_000 - timestamp) if timestamp else 0.0
+
+
 class RefusedRecord(KafkaException):
-    """Kafka has not accepted `record`."""
+    """Kafka has not accepted `record`, of several the record with the timestamp farthest from the present."""
 
     def __init__(self, error: KafkaError, record: Outgoing | Dated) -> None:
         super().__init__(error)
@@ -134,8 +143,7 @@ def send_all(
         if refused:
             send_all(out, [instead(record) for _, record in refused])
     elif refused:
-        # A refused record lets the others of its batch fail, too.
-        raise RefusedRecord(*min(refused, key=lambda of: of[0].code() == KafkaError._INVALID_DIFFERENT_RECORD))
+        raise RefusedRecord(*max(refused, key=lambda of: distance_ms(of[1][4] if len(of[1]) == 5 else 0)))
     return count
 
 

@@ -27,7 +27,7 @@ from streamstate.kafka.dlq.topic import (
     letter_of,
     letters,
 )
-from streamstate.kafka.producer import Headers, producer, transaction
+from streamstate.kafka.producer import Headers, distance_ms, producer, transaction
 from streamstate.keys import MARKER_HEADER, Marker
 
 BATCH = 100
@@ -86,35 +86,37 @@ class DeadLetterReplay:
         messages = letters(self.topics, self.app.dead_letters)
         chosen = (message for message in messages if (message.partition(), message.offset()) in plan.places)
         while batch := list(islice(chosen, BATCH)):
-            refused: list[str] = []
+            refused: list[tuple[float, str]] = []
             try:
                 with transaction(out):
                     for message in batch:
                         self._send(out, message, refused)
             except KafkaException as error:
                 if refused:
-                    raise Declined(refused[0]) from error
+                    raise Declined(max(refused)[1]) from error
                 raise
         return plan
 
-    def _send(self, out: Producer, message: Message, refused: list[str]) -> None:
+    def _send(self, out: Producer, message: Message, refused: list[tuple[float, str]]) -> None:
         letter = letter_of(message)
         assert letter.cause is not None
         topic_id, partition, offset = letter.cause
 
+        # The record's own time, unless the time was the reason of the refusal; 0: now.
+        timestamp = 0 if letter.stage == "timestamp" else letter.timestamp or 0
+
         def delivered(error: KafkaError | None, _message: Message) -> None:
             if error is not None and error.code() == KafkaError.INVALID_TIMESTAMP:
-                refused.append(
+                msg = (
                     f"{letter.topic} refuses the timestamp of the record {partition}:{offset}: set "
                     f"message.timestamp.before.max.ms of {letter.topic} to {2**63 - 1}, and run the command again"
                 )
+                refused.append((distance_ms(timestamp), msg))
 
         headers = letter.headers
         # A record with a marker already is the repeat of a marked record.
         if MARKER_HEADER not in dict(headers):
             headers = [*headers, (MARKER_HEADER, Marker(topic_id, partition, offset, 0).encode())]
-        # The record's own time, unless the time was the reason of the refusal; 0: now.
-        timestamp = 0 if letter.stage == "timestamp" else letter.timestamp or 0
         out.produce(
             letter.topic,
             letter.value,

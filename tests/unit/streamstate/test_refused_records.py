@@ -7,10 +7,12 @@ import pytest
 from confluent_kafka import KafkaError
 
 from streamstate.app import App, Derived, Emit, Fold, Record, Source
+from streamstate.errors import Misconfigured
 from streamstate.kafka.outbox import KafkaOutbox
 from streamstate.keys import TEXT
 from streamstate.processing.fold_batch import FoldResult
 from streamstate.releases.record import Voice
+from streamstate.state.store import Origin
 
 DAY_MS = 86_400_000
 SOURCE: Source[Any, Any] = Source("bought", TEXT, lambda _key, value: value)

@@ -59,7 +59,7 @@ ALLOWED: Mapping[str, set[str]] = {
     "erasure": {*CONTRACT, "kafka", "operators"},
     "deployment": {*CONTRACT, "formats", "kafka", "operators", "processing"},
     "settings": {"deployment", "errors", "formats"},
-    "bootstrap": PROCESS,
+    "bootstrap": PROCESS - {"bootstrap"},
     "history.backup": {"deployment", "errors", "state"},
     "testing": {*CONTRACT, "processing"},
     "spark": PROCESS,

@@ -139,7 +139,7 @@ class Deployment:
             "REDIS": self.redis,
             "NAME": self.name,
             "ARCHIVE": self.archive,
-            "TOPICS": json.dumps({LISTENING_EVENTS: self.topic}),
+            "TOPICS": json.dumps({LISTENING_EVENTS: self.topic} if self.service == "metrics" else {}),
         }
 
     def snapshot(self) -> Snapshot:

@@ -103,6 +103,7 @@ def test_times_of_arrival_are_refused_and_a_refused_time_is_said_with_its_record
         )
         orders.configure(BEFORE, 2**63 - 1)
         until(lambda: orders.position() == 2, 120, "both records")
+        until(lambda: not faults(orders), 60, "the stream to withdraw its report")
         assert orders.command("verify", status=0)["differences"] == []
     finally:
         orders.close()

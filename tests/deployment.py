@@ -61,7 +61,7 @@ class Deployment:
         self.admin.delete_topics([self.topic])[self.topic].result()
         until(lambda: self.topic not in self.admin.list_topics(timeout=5).topics, 30, "the topic to be gone")
 
-    def configure(self, name: str, value: int) -> None:
+    def configure(self, name: str, value: int | str) -> None:
         """Change a property of the topic."""
         entry = ConfigEntry(name, str(value), incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ConfigResource.Type.TOPIC, self.topic, incremental_configs=[entry])
@@ -139,7 +139,7 @@ class Deployment:
             "REDIS": self.redis,
             "NAME": self.name,
             "ARCHIVE": self.archive,
-            "TOPICS": json.dumps({LISTENING_EVENTS: self.topic}),
+            "TOPICS": json.dumps({LISTENING_EVENTS: self.topic} if self.service == "metrics" else {}),
         }
 
     def snapshot(self) -> Snapshot:

@@ -170,7 +170,9 @@ def fold(kept: KeptTopic) -> Fold:
     topic = _Topic(kept)
     # Ranges and windows end with their retention, a last value never.
     form: Form = "json" if kept.value == "json" else "text"
-    source = Source(kept.topic, CODECS[kept.key], decoder(kept), requires_beginning=kept.latest, form=form)
+    last = kept.latest and not (kept.range or kept.windows)
+    decode = decoder(kept)
+    source = Source(kept.topic, CODECS[kept.key], decode, requires_beginning=kept.latest, form=form, last_values=last)
     users = UserState(topic.places, rewrite=topic.forget_keys) if kept.users else None
     return Fold((source,), topic.apply, reads=topic.reads, settings=topic.settings, users=users, shared=topic.expire)
 

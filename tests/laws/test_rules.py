@@ -1,10 +1,13 @@
 """Rules of a profile send what a count by hand sends, however the records are divided into batches."""
 
+import time
 from collections.abc import Mapping
+from operator import itemgetter
 from typing import Any
 
 import msgspec
 import pytest
+import yaml
 from confluent_kafka import Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,10 +17,13 @@ from streamstate.profile import Profile, count, profile_app, total
 from streamstate.profile.file import parse
 from streamstate.profile.measure import BadDeclaration
 from streamstate.profile.rules import crossings
+from streamstate.profile.rules.sliding import Sliding
+from streamstate.profile.windows.histories import WindowMeasure
 from streamstate.state.memory import MemoryStore
 from streamstate.testing import Driver
 from streamstate.verify.profiles import recounted
 from streamstate.verify.profiles import rules as recounting
+from tests import reference_profile
 
 MINUTE_MS = 60_000
 YAML = """
@@ -118,12 +124,55 @@ def test_the_crossings_of_the_last_records_are_kept_and_recounted(played: list[P
         sent = [each for each in by_hand(played) if each[0] >= len(played) - 1 - kept]
         for rule in ("binge", "long", "tenth"):
             answer = msgspec.to_builtins(driver.view(f"alarms-rule-{rule}"))
-            expected = [{**of, "id": f"plays:0={offset + 1}"} for offset, of in sent if of["rule"] == rule]
+            expected = [{**of, "id": f"plays:0={offset + 1}; id=plays"} for offset, of in sent if of["rule"] == rule]
             assert answer["crossings"] == expected
             entries = store.keys(0).get(f"crossings:{rule}") or {}
             stored = {text.encode(): b"%d" % offset for text, offset in entries.items()}
             assert recount.wrong(f"crossings:{rule}", stored or None) is None
             assert bool(recount.wrong(f"crossings:{rule}", {})) is bool(expected)
+
+
+MEASURES = ("count: all", "count: ms", "total: ms", "least: ms", "most: ms", "distinct: ms", "sessions: 7m")
+EVENTS = st.lists(st.tuples(st.integers(0, 200), st.none() | st.integers(-2, 5)), max_size=60)
+
+
+@settings(max_examples=200)
+@given(st.sampled_from(MEASURES), EVENTS, st.integers(0, 60))
+def test_a_value_that_is_kept_up_by_event_is_the_value_of_the_window(
+    words: str, events: list[tuple[int, int | None]], held: int
+) -> None:
+    fields, _, _ = YAML.partition("measures:")
+    declared = parse(f"{fields}measures: {{a: {{{words}, where: {{ms: {{lt: 4}}}}, over: 30m}}}}")
+    rows: list[list[Any]] = [[minute * MINUTE_MS, ms] for minute, ms in events]
+    now = max((at for at, _ in rows[:held]), default=0)
+    sliding = Sliding(WindowMeasure(declared.resolved[0], declared), sorted(rows[:held], key=itemgetter(0)))
+    for number, row in enumerate(rows[held:], held + 1):
+        now = max(now, row[0])
+        if row[0] >= (begin := now - 30 * MINUTE_MS):
+            sliding.add(row)
+        window: list[reference_profile.Event] = [
+            {"timestamp": at, "offset": 0, "ms": ms} for at, ms in rows[:number] if at >= begin
+        ]
+        counted = [event for event in window if event["ms"] is not None and event["ms"] < 4]
+        assert sliding.value(begin) == reference_profile.value(yaml.safe_load(words), counted)
+
+
+@pytest.mark.parametrize("measure", ["{total: ms, over: 1h}", "{count: ms, over: 1h}", "{least: ms, over: 1h}"])
+def test_neither_a_fold_nor_a_recount_costs_the_square_of_a_busy_key(measure: str) -> None:
+    declared = parse(
+        f"{YAML.partition('measures:')[0]}measures: {{a: {measure}}}\nrules: {{b: {{when: {{a: {{gt: 0}}}}}}}}"
+    )
+
+    def seconds(number: int) -> float:
+        raw = [(offset, offset, LONG.encode(1), b'{"ms": %d}' % (offset % 100)) for offset in range(number)]
+        driver, begun = Driver(profile_app(declared), MemoryStore()), time.process_time()
+        driver.feed(0, {"plays": raw})
+        recount = recounted(declared).make()
+        for offset, at, key, value in raw:
+            recount.add(Message(topic="plays", partition=0, offset=offset, timestamp=(1, at), key=key, value=value), at)
+        return time.process_time() - begun
+
+    assert seconds(20_000) < 100 * min(seconds(1_000) for _ in range(3))
 
 
 def test_a_class_has_the_same_rules() -> None:

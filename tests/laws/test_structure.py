@@ -60,7 +60,7 @@ ALLOWED: Mapping[str, set[str]] = {
     "erasure": {*CONTRACT, "kafka", "operators"},
     "deployment": {*CONTRACT, "formats", "kafka", "operators", "processing"},
     "settings": {"deployment", "errors", "formats"},
-    "bootstrap": {*CONTRACT, "deployment", "erasure", "formats", "history.archive", "kafka", "releases", "settings"},
+    "bootstrap": PROCESS - {"bootstrap"},
     "history.backup": {"deployment", "errors", "state"},
     "testing": {*CONTRACT, "processing"},
     "spark": PROCESS,

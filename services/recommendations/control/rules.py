@@ -76,7 +76,8 @@ def apply(records: Sequence[Record[str, ItemRule | None]], context: FoldContext)
     yield Put(RULES, msgspec.json.encode(rules, order="sorted").decode()) if rules else Delete(RULES)
 
 
-FOLD = Fold((Source(RECOMMENDATION_RULES, TEXT, decode, requires_beginning=False),), apply, reads=reads)
+SOURCE = Source(RECOMMENDATION_RULES, TEXT, decode, requires_beginning=False, last_values=True)
+FOLD = Fold((SOURCE,), apply, reads=reads)
 
 
 class RuleSet:

@@ -54,6 +54,15 @@ class Visits:
         """Let the rule `third` hold."""
         self.feed(*users * 3)
 
+    def create_anew(self) -> None:
+        """The state of another topic of this name, before its first record."""
+        self._offsets = [0] * PARTITIONS
+        store = self._services.stores[self._app.name]
+        store.empty()
+        for partition in range(PARTITIONS):
+            store.claim(partition, "stream:1", {}, {"visits": Origin("other", PARTITIONS)})
+        self._services.share_out(self._app.name)
+
     def delete(self, user: int) -> None:
         key, store = LONG.encode(user), self._services.stores[self._app.name]
         partition, origins = partition_of(key, PARTITIONS), {"visits": Origin("visits", PARTITIONS)}
@@ -108,6 +117,32 @@ def test_each_client_gets_each_crossing_from_its_connection_on(
         assert sorted(each.data["key"] for each in events) == [*USERS[2:]]
         assert len({each.id for each in events}) == len(events)
         assert client.quiet(QUIET_S)
+
+
+@pytest.mark.parametrize("before", [[], [*USERS] * 2])
+def test_a_client_of_a_topic_that_was_created_anew_gets_all_crossings(
+    services: Services, gateway: Asgi, visits: Visits, before: list[int]
+) -> None:
+    client = listen(services, gateway)
+    visits.feed(*before, *[1] * 3)
+    last_id = client.next().id
+    client.leave()
+    visits.create_anew()
+    again = listen(services, gateway, last_id)
+    visits.cross(*USERS[:6])
+    assert sorted(each.data["key"] for each in heard(again, 6)) == [*USERS[:6]]
+    assert again.quiet(QUIET_S)
+
+
+def test_a_connected_client_gets_the_crossings_of_a_topic_that_is_created_anew(
+    services: Services, gateway: Asgi, visits: Visits
+) -> None:
+    client = listen(services, gateway)
+    visits.cross(*USERS)
+    assert len([*heard(client, len(USERS))]) == len(USERS)
+    visits.create_anew()
+    visits.cross(2)
+    assert client.next().data["key"] == 2
 
 
 @pytest.mark.parametrize("own", [3, 100])
@@ -174,7 +209,7 @@ def test_two_profiles_with_a_rule_of_one_name_are_told_apart(services: Services,
 def test_a_topic_with_too_many_partitions_has_no_streams(
     services: Services, gateway: Asgi, visits: Visits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.gateway.streams.crossings.LONGEST", len("visits%3A0%3D3"))
+    monkeypatch.setattr("services.gateway.streams.crossings.LONGEST", len("visits%3A0%3D3%3B+id%3Dvisits"))
     client = listen(services, gateway)
     visits.cross(*USERS)
     end = client.next()
@@ -192,6 +227,7 @@ def test_a_topic_with_too_many_partitions_has_no_streams(
         (STREAM, "visits:4=1", 400, "Last-Event-ID: this is no id of an event of this stream"),
         (STREAM, "visits:*=1", 400, "Last-Event-ID: this is no id of an event of this stream"),
         (STREAM, ",".join(["visits:0=1"] * 600), 404, "the id of an event has too many partitions for a header"),
+        (STREAM, "visits:0=1", 400, "Last-Event-ID: this is no id of an event of this stream"),
         (STREAM, "plays:0=1", 400, "Last-Event-ID: this is no id of an event of this stream"),
     ],
 )

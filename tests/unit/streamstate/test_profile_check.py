@@ -47,6 +47,7 @@ def topic(monkeypatch: pytest.MonkeyPatch) -> Any:
         sizes = {partition: len(held) for partition, held in enumerate(partitions)}
         monkeypatch.setattr(Declared, "bounds", lambda _self: (dict.fromkeys(sizes, 0), sizes))
         monkeypatch.setattr(Declared, "records", records)
+        monkeypatch.setattr(Declared, "findings", lambda _self: [])
 
     return of
 

@@ -105,6 +105,16 @@ def test_a_position_that_does_not_come_is_a_503_that_says_how_far_it_is(service:
     assert 0.2 < time.monotonic() - started < 0.4
 
 
+def test_a_position_behind_the_end_of_the_topic_is_a_400_that_says_the_end(service: Service, api: Instance) -> None:
+    service.count("numbers", KEY)
+    service.topics.written[PLACE] = 1
+    refresh = threading.Timer(0.1, service.freshness.refresh)
+    refresh.start()
+    response = api.client.get(f"/v1/numbers/{KEY}", headers=demand(Min_Position=f"numbers:{PLACE[1]}=10"))
+    refresh.join()
+    assert f"numbers:{PLACE[1]} ends at 1; after a topic" in problem(response, 400, "bad-demand")["detail"]
+
+
 def test_a_state_that_is_current_now_is_fresh_whatever_was_seen_before(service: Service, api: Instance) -> None:
     service.count("numbers", KEY)
     service.topics.written[PLACE] = 1

@@ -97,6 +97,8 @@ class Source(Generic[K, V]):
         for an unusable record; a record for which it raises any exception goes to the dead-letter topic.
     table: whether folds look rows of the topic up: a build from nothing completes tables first.
     requires_beginning: whether a build needs the topic's first records; not for time-limited state, nor for tables.
+    last_values: whether the state depends on the last record of each key alone, as for a table: Kafka may compact the
+        topic.
     marked: whether records get the marker of their header; set by `operators.repeats.without_repeats`. header_ids:
         whether schema ids are in headers. own_name: the service's name of the topic, if a deployment reads another.
     form: the input of `decode`, JSON or plain text: a topic of another format is converted.
@@ -113,9 +115,15 @@ class Source(Generic[K, V]):
     form: Form = "json"
     times: Callable[[V, int], None] | None = None
     header_ids: bool = False
+    last_values: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "own_name", self.own_name or self.topic)
+
+    @property
+    def compactable(self) -> bool:
+        """Whether the last record of each key is enough."""
+        return self.table or self.last_values
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from streamstate.formats.applied import formatted
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.history import TopicHistory
 from streamstate.kafka.security import Security
+from streamstate.processing.topic_settings import Finding, TopicCheck
 from streamstate.releases.footprint import Footprint, measured
 from streamstate.releases.pointer import Pointer
 from streamstate.releases.record import Voice
@@ -172,6 +173,19 @@ def history(settings: ServiceSettings, topics: Topics) -> TopicHistory:
     from streamstate.history.archive.files import Archive  # noqa: PLC0415, Arrow is not needed without an archive
 
     return TopicHistory(topics, Archive(settings.archive))
+
+
+def topic_check(app: App, settings: StreamSettings) -> TopicCheck:
+    """The check of the settings of the topics of `app`."""
+    graces = {topic: fold.settings.get("grace_ms") for fold in app.folds for topic in fold.topics}
+    tolerances = {topic: settings.tolerance_ms(grace) for topic, grace in graces.items()}
+    return TopicCheck(app, tolerances, settings.deletions, settings.kafka)
+
+
+def topic_findings(app: App, topics: Topics, settings: StreamSettings) -> list[Finding]:
+    """The wrong settings of the topics of `app`."""
+    check = topic_check(app, settings)
+    return check.findings(topics.settings(check.topics))
 
 
 def deletions(settings: ServiceSettings, topics: Topics) -> DeletionTopic | None:

@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType, inspect
 from streamstate.errors import BadParameter
 from streamstate.keys import KeyCodec, partition_of
 from streamstate.state.operations import Between, Delete, DeleteTimeline, Insert, Operation, Read, Remove, Top
-from streamstate.state.store import Store
+from streamstate.state.store import Snapshot, Store
 from streamstate.texts import milliseconds, plain
 
 K = TypeVar("K")
@@ -73,6 +73,14 @@ class Part(msgspec.Struct, frozen=True, omit_defaults=True):
     nested: bool = False
 
 
+class PartitionState(NamedTuple):
+    """A partition of a view's topic: Kafka's id of the topic (empty: unknown), the next offset, and the read values."""
+
+    topic_id: str
+    position: int
+    values: Sequence[Any]
+
+
 @dataclass(frozen=True)
 class View(Generic[K]):
     """One question, answered at `path` and, for many keys at once, at `/v1/many`.
@@ -91,6 +99,7 @@ class View(Generic[K]):
     version: a read, given the key, whose value changes with the answer. Clients that watch many keys find changed
         answers by the version at low cost.
     profile: the words of the profile that the view answers, for the owner map.
+    positioned: whether `answer`, about all partitions of `topic`, gets a `PartitionState` in place of their values.
     """
 
     name: str
@@ -108,6 +117,7 @@ class View(Generic[K]):
     cost: Cost | None = None
     version: Callable[[K], Read] | None = None
     profile: Mapping[str, Any] | UnsetType = UNSET
+    positioned: bool = False
 
     @property
     def versions(self) -> "View[K] | None":
@@ -204,11 +214,18 @@ class Question:
         """The answer of the view for the read `values`."""
         return self.view.answer(*self.key, values, *self.query)
 
+    def answer_of(self, snapshots: Iterable[Snapshot]) -> msgspec.Struct | None:
+        """The answer of the view, or the `Further` reads to it, for the read partitions."""
+        if not self.view.positioned:
+            values = [snapshot.values for snapshot in snapshots]
+            return self.answer(values if self.view.over_all_partitions else values[0])
+        topic = self.view.topic or ""
+        ids = [(of.origins[topic].id if topic in of.origins else "", of) for of in snapshots]
+        return self.answer([PartitionState(i, of.positions.get(topic, 0), of.values) for i, of in ids])
+
     def answer_from(self, store: Store, counts: Mapping[str, int]) -> msgspec.Struct | None:
         """The answer of the view for the state in `store`, given the partition counts by topic."""
-        snapshots = store.read(dict.fromkeys(self.partitions(counts), self.reads)).values()
-        values = [snapshot.values for snapshot in snapshots]
-        answer = self.answer(values if self.view.over_all_partitions else values[0])
+        answer = self.answer_of(store.read(dict.fromkeys(self.partitions(counts), self.reads)).values())
         while isinstance(answer, Further):
             answer = answer.then({partition: of.values for partition, of in store.read(answer.reads).items()})
         return answer

@@ -86,23 +86,25 @@ def skip(
 
 
 def allow(service: Service, topic: Topic, *, reason: Reason, dry_run: DryRun = False, as_json: AsJson = False) -> None:
-    """Accept a state without the records of a topic that Kafka has deleted.
+    """Accept a state without the records of a topic that Kafka has deleted, or deletes by compaction.
 
-    Until a reset of the state; not for later deletions.
+    Until a reset of the state; not for later deletions of first records.
     """
     of = deployment(service)
     _require_reason(reason)
     _require_topic(of, topic)
     begins = of.history.begins((topic, partition) for partition in range(of.topics.partitions(topic)))
-    before = {partition: begin for (_, partition), begin in begins.items() if begin > 0}
+    compacted = bool(of.topics.compacted([topic]))
+    before = {partition: begin for (_, partition), begin in begins.items() if begin > 0 or compacted}
     if not before:
-        msg = f"Kafka has all records of {topic} from offset 0: there is nothing to allow"
+        msg = f"Kafka has all records of {topic} from offset 0, and does not compact it: there is nothing to allow"
         raise Declined(msg)
     for partition, begin in before.items() if not dry_run else ():
         of.store.allow(partition, topic, Allowance(begin, reason))
     answer = Allowed(of.app.name, topic, before, reason, dry_run)
     verb = "would be" if dry_run else "is"
-    text = f"the state of {answer.service} {verb} allowed to lack the records of {topic} had before these offsets:"
+    text = f"the state of {answer.service} {verb} allowed to lack the records of {topic} had before these offsets"
+    text += ", and compacted ones:" if compacted else ":"
     output.show(answer, text, output.table(("partition", "offset"), before.items()), as_json=as_json)
 
 

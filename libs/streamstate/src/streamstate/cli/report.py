@@ -23,6 +23,7 @@ from streamstate.processing.fitness import (
     require_same_folds,
     require_same_topics,
 )
+from streamstate.processing.topic_settings import Finding, require_settings
 from streamstate.settings import StreamSettings
 from streamstate.state.store import Claim, Origin, Snapshot, TopicPartition
 
@@ -35,7 +36,7 @@ class Seen:
 
     ends, stable: the ends of the topics, with and without the records held back by open transactions. members: the
         instances in the group. history: seconds until Kafka may delete the first record of a topic, 0 where it has,
-        infinite where it never does. faults: unreadable parts, with advice.
+        infinite where it never does. faults: unreadable parts, with advice. findings: wrong settings of topics.
     """
 
     origins: Mapping[str, Origin]
@@ -46,6 +47,7 @@ class Seen:
     members: Mapping[str, Member]
     history: Mapping[str, float]
     faults: Sequence[str] = ()
+    findings: Sequence[Finding] = ()
 
     @property
     def partitions(self) -> range:
@@ -138,9 +140,16 @@ def report(app: App, seen: Seen, settings: StreamSettings) -> ServiceReport:
     partitions = [_partition(app, partition, seen) for partition in seen.partitions]
     faults = [*seen.faults, *refusals(app, seen, settings), *_not_folded(app, seen)]
     allowances, warnings = list(_allowances(seen)), [*_rates(seen), *_history(app, seen, settings)]
+    warnings += [finding.text for finding in undecided(seen, settings) if finding.text not in faults]
     made = ServiceReport(app.name, topics, partitions, dict(counts), faults, allowances, warnings)
     faults.extend(_dead_letters(made, seen, settings))
     return made
+
+
+def undecided(seen: Seen, settings: StreamSettings) -> Iterator[Finding]:
+    """The wrong settings of topics, apart from those whose effect an operator allows."""
+    allowed = {*settings.truncated_topics, *(topic for of in seen.snapshots.values() for topic in of.allowances)}
+    return (finding for finding in seen.findings if finding.effect != "build" or finding.topic not in allowed)
 
 
 def _rates(seen: Seen) -> Iterator[str]:
@@ -152,7 +161,7 @@ def _rates(seen: Seen) -> Iterator[str]:
 def _allowances(seen: Seen) -> Iterator[str]:
     for partition, snapshot in seen.snapshots.items():
         for topic, (before, reason) in snapshot.allowances.items():
-            yield f"{topic}:{partition} may lack the records before {before}: {reason}"
+            yield f"{topic}:{partition} may lack {f'the records before {before}' if before else 'records'}: {reason}"
 
 
 def _history(app: App, seen: Seen, settings: StreamSettings) -> Iterator[str]:
@@ -194,6 +203,7 @@ def refusals(app: App, seen: Seen, settings: StreamSettings) -> Iterator[str]:
         lambda: require_same_topics([state.origins for state in states.values()], seen.origins),
         lambda: require_same_folds(app, app.topics, states.values()),
         lambda: require_beginnings(app, app.topics, states, settings.truncated_topics),
+        lambda: require_settings(seen.findings, states, settings.truncated_topics),
         lambda: require_ends(states, ends),
         lambda: _require_unread(seen, settings),
     )

@@ -31,12 +31,16 @@ class PartitionReset(msgspec.Struct):
 
 
 class Reset(msgspec.Struct):
-    """A planned or finished reset. `truncated` are topics whose first records the state needs and Kafka has deleted."""
+    """A planned or finished reset. `truncated` are topics whose first records the state needs and Kafka has deleted.
+
+    `findings` are wrong settings of topics.
+    """
 
     service: str
     partitions: list[PartitionReset]
     truncated: list[str]
     dry_run: bool
+    findings: list[str]
 
 
 class Correction(msgspec.Struct):
@@ -88,7 +92,8 @@ def _plan(of: Deployment, there: Mapping[int, Holding], *, dry_run: bool) -> Res
         for p, held in there.items()
     ]
     truncated = {topic for (topic, _), begin in begins.items() if begin > 0 and topic in of.app.requiring_beginning}
-    return Reset(of.app.name, partitions, sorted(truncated), dry_run)
+    findings = [finding.text for finding in of.findings()]
+    return Reset(of.app.name, partitions, sorted(truncated), dry_run, findings)
 
 
 def _require_unread(of: Deployment, there: Collection[int]) -> None:
@@ -132,6 +137,7 @@ def _overview(answer: Reset, commands: Commands) -> Iterator[RenderableType]:
             f"Kafka has deleted the first records of {topic}: the streams will refuse to build without them, until "
             f"`streamstate allow SERVICE {topic} --reason TEXT`"
         )
+    yield from map(commands.complete, answer.findings)
 
 
 def _correct_totals(of: Deployment, *, yes: bool, dry_run: bool, as_json: bool) -> None:

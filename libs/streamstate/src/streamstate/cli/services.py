@@ -18,6 +18,7 @@ from streamstate.deployment import logs
 from streamstate.errors import Commands, Misconfigured
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.history import TopicHistory
+from streamstate.processing.topic_settings import Finding
 from streamstate.profile import SERVICE as PROFILE
 from streamstate.releases.pointer import Pointer
 from streamstate.settings import PREFIX, CommandSettings, StreamSettings, UserSettings, load, require_known
@@ -101,6 +102,10 @@ class Deployment:
     def history(self) -> TopicHistory:
         """The records of its topics in Kafka and in the archive. Raises `Misconfigured`."""
         return bootstrap.history(self.settings, self.topics)
+
+    def findings(self) -> list[Finding]:
+        """The wrong settings of its topics."""
+        return bootstrap.topic_findings(self.app, self.topics, self.streams)
 
     @cached_property
     def pointer(self) -> Pointer:

@@ -89,7 +89,7 @@ def observe(deployment: Deployment) -> Seen:
     stable, ends, members = topics.ends(places), topics.high_watermarks(places), topics.members(app.group)
     faults += [*unreadable, *_told(deployment, members), *_held_back(deployment, stable, ends)]
     history = deployment.history.left(place for place in places if place[0] in app.requiring_beginning)
-    seen = Seen(origins, begins, snapshots, ends, stable, members, history, faults)
+    seen = Seen(origins, begins, snapshots, ends, stable, members, history, faults, deployment.findings())
     # An unused name has no topics either.
     return replace(seen, faults=[*seen.faults, *_missing(topics, app.outputs)]) if seen.deployed else seen
 

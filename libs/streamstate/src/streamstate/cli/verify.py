@@ -8,7 +8,7 @@ from rich.progress import Progress
 
 from streamstate.cli import output
 from streamstate.cli.output import AsJson, Exit
-from streamstate.cli.report import Seen, refusals
+from streamstate.cli.report import Seen, refusals, undecided
 from streamstate.cli.services import Deployment, Services
 from streamstate.cli.status import chosen
 from streamstate.errors import IncompleteCommit, StreamStateError
@@ -68,7 +68,8 @@ def _mended(of: Deployment, report: Report, halves: Halves) -> list[str]:
 
 def _report(of: Deployment, seen: Seen, bars: Progress, known: Sequence[str], *, may_be_empty: bool) -> Report:
     """The faults of a state as a whole, apart from `known` faults, or else the differences of its keys."""
-    found = map(of.commands.complete, [*seen.faults, *refusals(of.app, seen, of.streams)])
+    compacted = [finding.text for finding in undecided(seen, of.streams) if finding.effect == "build"]
+    found = map(of.commands.complete, dict.fromkeys([*seen.faults, *refusals(of.app, seen, of.streams), *compacted]))
     if faults := [fault for fault in found if not any(each in fault for each in known)]:
         return Report(of.app.name, faults=faults)
     try:

@@ -25,14 +25,16 @@ def source(
 
     value: a `msgspec.Struct`, in JSON; `int`, in digits; `str` or a `Literal` of texts; also `Annotated` with a `Meta`.
         Or a key type, such as `TEXT`. None: any value, which decodes to None. Raises `TypeError` for another type.
-    deletes: whether a null value is accepted, as None. key, requires_beginning: as of a `Source`.
+    deletes: whether a null value is accepted, as None; Kafka may then compact the topic. key, requires_beginning: as of
+        a `Source`.
     """
     if not _decodes(value):
         kinds = "a msgspec.Struct, int, str, a Literal of texts, a key type such as TEXT, or None"
         msg = f"the values of {topic} have the type {value}; declare {kinds}"
         raise TypeError(msg)
     form: Form = "json" if _is_struct(value) else "text"
-    return Source(topic, key, Decoder(value, deletes=deletes), requires_beginning=requires_beginning, form=form)
+    decode = Decoder(value, deletes=deletes)
+    return Source(topic, key, decode, requires_beginning=requires_beginning, form=form, last_values=deletes)
 
 
 class Decoder:

@@ -17,7 +17,6 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import (
     AdminClient,
-    ConfigEntry,
     ConfigResource,
     ListOffsetsResultInfo,
     MemberDescription,
@@ -151,19 +150,18 @@ class Topics:
         finally:
             self._asking.release()
 
-    def unbounded(self, tolerances: Mapping[str, int]) -> dict[str, int]:
-        """The topics for which Kafka accepts timestamps further ahead of its clock than the tolerance.
-
-        tolerances: milliseconds by topic. The result includes topics whose configuration may not be read, or whose
-            broker has no bound.
-        """
-        answers = self._configs(tolerances)
-        return {topic: most for topic, most in tolerances.items() if not _bounded(answers[topic], most)}
-
-    def _configs(self, topics: Iterable[str]) -> dict[str, "Future[dict[str, ConfigEntry]]"]:
+    def settings(self, topics: Collection[str]) -> dict[str, Mapping[str, str]]:
+        """The settings of the `topics` that exist, by name; none of a topic whose settings may not be read."""
         resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
-        answers = self._connection.admin().describe_configs(resources, request_timeout=TIMEOUT_S) if resources else {}
-        return {resource.name: answer for resource, answer in answers.items()}
+        asked = self._connection.admin().describe_configs(resources, request_timeout=TIMEOUT_S) if resources else {}
+        found: dict[str, Mapping[str, str]] = {}
+        for resource, answer in asked.items():
+            try:
+                found[resource.name] = {name: entry.value or "" for name, entry in answer.result().items()}
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    found[resource.name] = {}
+        return found
 
     def widest(self, topics: Iterable[str]) -> int:
         """The partition count of the widest of `topics`, and so of an app over them."""
@@ -202,24 +200,17 @@ class Topics:
         cut = {topic for (topic, _), begin in self.begins(limited).items() if begin}
         return {topic: 0.0 if topic in cut else max(0.0, (limits[topic] - ages[topic]) / 1_000) for topic in limits}
 
-    def compacted(self, topics: Iterable[str]) -> list[str]:
-        """The topics among `topics` that Kafka compacts. Topics whose configuration may not be read are omitted."""
-        found = []
-        for topic, answer in self._configs(topics).items():
-            with suppress(KafkaException):
-                if "compact" in (answer.result()["cleanup.policy"].value or ""):
-                    found.append(topic)
-        return found
+    def compacted(self, topics: Collection[str]) -> list[str]:
+        """The topics among `topics` that Kafka compacts. Topics whose settings may not be read are omitted."""
+        return [topic for topic, of in self.settings(topics).items() if "compact" in of.get("cleanup.policy", "")]
 
-    def retention_ms(self, topics: Iterable[str]) -> dict[str, float]:
+    def retention_ms(self, topics: Collection[str]) -> dict[str, float]:
         """The `retention.ms` of `topics`, infinite where records are not deleted after a time."""
         found: dict[str, float] = {}
-        for topic, answer in self._configs(topics).items():
-            with suppress(KafkaException):
-                config = answer.result()
-                limit = int(config["retention.ms"].value or -1)
-                limited = limit >= 0 and "delete" in (config["cleanup.policy"].value or "")
-                found[topic] = limit if limited else math.inf
+        for topic, of in self.settings(topics).items():
+            if of:
+                limit = int(of["retention.ms"] or -1)
+                found[topic] = limit if limit >= 0 and "delete" in of["cleanup.policy"] else math.inf
         return found
 
     def _first_timestamps(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
@@ -286,14 +277,3 @@ def _origin(topic: str, answer: "Future[TopicDescription]") -> Origin:
         msg = f"the topic {topic} cannot be read ({reason.str()}); create it or correct its name"
         raise Misconfigured(msg) from error
     return Origin(str(description.topic_id), len(description.partitions))
-
-
-def _bounded(answer: "Future[dict[str, ConfigEntry]]", most_ms: int) -> bool:
-    """Whether a topic with this configuration refuses timestamps more than `most_ms` ahead."""
-    try:
-        config = answer.result()
-    except KafkaException:
-        return False
-    ahead = config.get("message.timestamp.after.max.ms")
-    by_broker = config["message.timestamp.type"].value == "LogAppendTime"
-    return by_broker or (ahead is not None and int(ahead.value or 0) <= most_ms)

@@ -5,12 +5,14 @@ from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Producer
 
 from streamstate.app import App, Emit
+from streamstate.errors import Misconfigured
 from streamstate.kafka.dlq.records import dead_letters, derived, halting, original_headers, shortened, unframed
 from streamstate.kafka.history import TopicHistory
-from streamstate.kafka.producer import Dated, Outgoing, send_all
+from streamstate.kafka.producer import Dated, Outgoing, RefusedRecord, send_all
+from streamstate.keys import Marker
 from streamstate.processing.decode import DeadLetter
 from streamstate.processing.fitness import require_same_topics
 from streamstate.processing.fold_batch import FoldResult, Unfoldable
@@ -93,5 +95,19 @@ class KafkaOutbox:
             yield from dead_letters(self._app, own, place, self._origins[place[0]].id, headers)
 
     def _send(self, records: Sequence[Outgoing | Dated]) -> None:
-        if records:
+        """Raises `Misconfigured` for a record with a timestamp that its topic refuses."""
+        if not records:
+            return
+        try:
             send_all(self._producer(), records, instead=partial(shortened, self._app))
+        except RefusedRecord as error:
+            topic, marker = error.record[0], Marker.from_headers(error.record[3])
+            if error.args[0].code() != KafkaError.INVALID_TIMESTAMP or marker is None:
+                raise
+            (cause,) = (topic for topic, origin in self._origins.items() if origin.id == marker.topic_id)
+            msg = (
+                f"{topic} refuses the timestamp of the record from {cause}:{marker.partition}:{marker.offset}: set "
+                f"message.timestamp.before.max.ms and message.timestamp.after.max.ms of {topic} to {2**63 - 1}, or "
+                f"run `streamstate skip SERVICE {cause} {marker.partition} {marker.offset} --reason TEXT`"
+            )
+            raise Misconfigured(msg) from error

@@ -1,6 +1,7 @@
 """Producing, and waiting until Kafka has acknowledged all records."""
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
@@ -91,6 +92,25 @@ Dated = tuple[str, bytes | None, bytes | None, Headers, int]
 """A record with its own timestamp, in milliseconds."""
 
 
+Refusal = tuple[KafkaError, Outgoing | Dated]
+
+
+def distance_ms(timestamp: int) -> float:
+    """How far a timestamp is from the present; 0 for the present.
+
+    Kafka refuses a whole batch for one timestamp, and does not say for which.
+    """
+    return abs(time.time() * 1_000 - timestamp) if timestamp else 0.0
+
+
+class RefusedRecord(KafkaException):
+    """Kafka has not accepted `record`, of several the record with the timestamp farthest from the present."""
+
+    def __init__(self, error: KafkaError, record: Outgoing | Dated) -> None:
+        super().__init__(error)
+        self.record = record
+
+
 BY_KEY = -1
 """Leaves the choice of a partition to the partitioner."""
 
@@ -110,10 +130,9 @@ def send_all(
     """Produce, wait until Kafka has acknowledged every record, and return their number.
 
     An endless stream goes in slices. `instead` maps a record that is too large for its topic to its substitute.
-    `clock` gives the timestamp of records without their own, in ms. Raises `KafkaException` when a record
-    was not accepted.
+    `clock` gives the timestamp of records without their own, in ms. Raises `RefusedRecord`.
     """
-    refused: list[tuple[KafkaError, Outgoing | Dated]] = []
+    refused: list[Refusal] = []
     count = 0
     for record in records:
         count += 1
@@ -124,14 +143,14 @@ def send_all(
         if refused:
             send_all(out, [instead(record) for _, record in refused])
     elif refused:
-        raise KafkaException(refused[0][0])
+        raise RefusedRecord(*max(refused, key=lambda of: distance_ms(of[1][4] if len(of[1]) == 5 else 0)))
     return count
 
 
 def _produce(
     out: Producer,
     record: Outgoing | Dated,
-    refused: list[tuple[KafkaError, Outgoing | Dated]],
+    refused: list[Refusal],
     partition: int,
     now: int,
 ) -> None:

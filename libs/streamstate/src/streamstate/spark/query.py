@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from tempfile import TemporaryDirectory
@@ -30,6 +30,7 @@ from streamstate.kafka.presence import REPORT_S, Presence
 from streamstate.kafka.totals import Publisher
 from streamstate.processing.fitness import needed, passed, require_copartitioned
 from streamstate.processing.limits import TimestampLimit
+from streamstate.processing.topic_settings import Finding, require_settings, unbounded
 from streamstate.settings import StreamSettings
 from streamstate.spark.backlog.folding import Backlog
 from streamstate.spark.run import Hosted, Run, reason
@@ -69,6 +70,7 @@ class Stream:
         self._commands = bootstrap.commands(app)
         truncated, skip_lost = settings.truncated_topics, settings.lost_records == "skip"
         self._claims = Claims(app, self._store, self._history, hosted.advertise, truncated, skip_lost=skip_lost)
+        self._check, self._said = bootstrap.topic_check(app, settings), list[Finding]()
         self._refusals = Refusals(self._history, app.dead_letters)
         self._held_up = HeldUp(app, self._topics)
         deletions = bootstrap.deletions(settings, self._topics)
@@ -110,12 +112,13 @@ class Stream:
                 self.status.refused(str(error))
                 self._stopping.wait(REFUSED_PAUSE_S)
             except FAILURES as error:
-                if TooManyDeadLetters.__name__ in reason(error):
-                    self._halt(self._commands.complete(reason(error)))
+                why = self._commands.complete(reason(error))
+                if TooManyDeadLetters.__name__ in why:
+                    self._halt(why)
                     continue
                 self._held_up.suspect(f"{type(error).__name__}: {reason(error)}")
-                self._log.warning("the query stopped; it starts again from the stored offsets", reason=reason(error))
-                self.status.failed(reason(error))
+                self._log.warning("the query stopped; it starts again from the stored offsets", reason=why)
+                self.status.failed(why)
                 self._stopping.wait(PAUSE_S)
         if self._joined:
             self._membership.stop()
@@ -140,6 +143,8 @@ class Stream:
         snapshots, left_out = whole(self._store, held)
         if left_out and (self._app.tables or not snapshots):
             raise next(iter(left_out.values()))
+        settings = self._topics.settings(self._check.topics)
+        self._require_settings(self._check.findings(settings), snapshots)
         claims, offsets = self._claims.claim(snapshots, origins)
         self.status.history = needed(self._app, snapshots.values(), self._settings.truncated_topics)
         erased = self._erasure.apply(claims, origins)
@@ -157,12 +162,17 @@ class Stream:
         why = {partition: self._commands.complete(str(error)) for partition, error in left_out.items()}
         log_line("folding", partitions=sorted(claims), topics=folded, left_out=list(why.values()), waiting=waiting)
         refused = self._refusals.read(origins, claims)
-        tolerances = {
-            t: self._settings.tolerance_ms(fold.settings.get("grace_ms")) for fold in app.folds for t in fold.topics
-        }
-        timestamps = TimestampLimit(self._topics.unbounded(tolerances), refused)
+        timestamps = TimestampLimit(unbounded(self._check.tolerances, settings), refused)
         task = FoldTask(app, claims, origins, timestamps, erased, self._topics.security, self._settings)
         return Run(bool(tables), self._claims.filling(origins), offsets, task, self._publisher(held), why)
+
+    def _require_settings(self, found: Sequence[Finding], snapshots: Mapping[int, Snapshot]) -> None:
+        """Log each finding once. Raises `Misconfigured` for a finding that refuses the start."""
+        require_settings(found, snapshots, self._settings.truncated_topics)
+        for finding in found:
+            if finding not in self._said:
+                self._log.warning("a topic has a wrong setting", reason=self._commands.complete(finding.text))
+        self._said = [*found]
 
     def _assigned(self, origins: Mapping[str, Origin]) -> frozenset[int]:
         """The partitions assigned by the consumer group; the first call joins the group with the widest topic."""

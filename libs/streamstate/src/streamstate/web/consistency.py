@@ -66,6 +66,16 @@ class Demand:
             return age_text(age)
         return ""
 
+    def require_written(self, ends: Positions) -> None:
+        """Raise a 400 `Problem` for a position behind one of `ends`, which are read after the request came."""
+        for place, wanted in self.positions.items():
+            if wanted > ends.get(place, wanted):
+                reached = (
+                    f"no position of the present topic: {place[0]}:{place[1]} ends at {ends[place]}; after a topic was "
+                    "created anew, send the position of a new write or answer"
+                )
+                raise bad_demand(MIN_POSITION, reached)
+
     def _wanted(self, positions: Positions) -> Iterator[tuple[TopicPartition, int]]:
         for (topic, partition), wanted in self.positions.items():
             if partition != EACH:
@@ -99,7 +109,8 @@ class Demands:
     ) -> T:
         """The result of `read` as soon as it meets the request's demands.
 
-        Raises a 503 `Problem` with the remaining distance when the deadline passes, or when too many requests wait.
+        When the deadline passes, raises a 503 `Problem` with the remaining distance, or as `Demand.require_written`.
+        Raises a 503 `Problem` when too many requests wait.
         """
         state = await read()
         if not deadline.demands:
@@ -126,6 +137,7 @@ class Demands:
 
     async def _wait(self, demand: Demand, at: Positions, lacking: str, deadline: Deadline) -> None:
         """Wait until the polled positions of the places of `at` meet the demand."""
+        called = time.monotonic()
         if len(self._waiting) >= self._settings.demands_waiting:
             raise not_ready(f"{lacking}, and the maximum number of requests waits already")
         self._waiting.append(demand)
@@ -142,6 +154,9 @@ class Demands:
             # In a late loop, the deadline passes in the same turn and cancels this task too.
             if not patience.expired():
                 raise
+            read_at, ends = self._freshness.last
+            if read_at > called:
+                demand.require_written(ends)
             raise not_ready(lacking) from None
         finally:
             self._waiting.remove(demand)

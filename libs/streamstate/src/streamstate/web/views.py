@@ -64,8 +64,7 @@ class Answers:
                     return passed_on
                 self.telemetry.stood_in.inc()
             self.state.require_ready(partition, snapshot, self.app.topics_of(view))
-        values = [snapshot.values for snapshot in snapshots.values()]
-        answer = question.answer(values if view.over_all_partitions else values[0])
+        answer = question.answer_of(snapshots.values())
         while isinstance(answer, Further):
             further = await self.state.read(answer.reads)
             for partition, snapshot in further.items():

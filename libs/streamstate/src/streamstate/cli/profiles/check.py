@@ -16,6 +16,7 @@ from streamstate.cli.output import AsJson, Exit
 from streamstate.cli.profiles.declared import Declared, File, Offsets
 from streamstate.cli.profiles.dry_run import DryRun, FieldReport, dry_run
 from streamstate.processing.decode import RawRecord
+from streamstate.processing.topic_settings import Finding
 from streamstate.profile.file import located
 from streamstate.profile.measure import EVER, BadDeclaration, MeasureWords
 
@@ -25,7 +26,8 @@ _AWAY = {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_
 class Checked(msgspec.Struct):
     """A valid profile: its measures as resolved, and the dry run, or why there is none.
 
-    faults: the faults that the records of the topic show.
+    faults: the faults that the records of the topic show, and settings of topics that a stream refuses. warnings: other
+        wrong settings.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Checked(msgspec.Struct):
     dry_run: DryRun | None
     skipped: str
     faults: list[str] = []
+    warnings: list[str] = []
 
 
 def check(
@@ -52,10 +55,11 @@ def check(
     of = Declared.of(file, alone=no_kafka)
     of.require_free_paths(file)
     declared, source = of.declaration, of.source
-    counted, skipped = None, "--no-kafka"
+    counted, skipped, findings = None, "--no-kafka", list[Finding]()
     if not no_kafka:
         try:
             counted, skipped = dry_run(declared, source, _last(of, records), of.latest), ""
+            findings = of.findings()
         except KafkaException as error:
             if error.args[0].code() not in _AWAY:
                 raise
@@ -64,7 +68,9 @@ def check(
     faults = counted.faults if counted else []
     if counted and counted.keys:
         faults.insert(0, str(located(BadDeclaration(counted.keys, "key"), file, file.read_text())))
-    answer = Checked(of.app.name, source.topic, declared.path, measures, counted, skipped, faults)
+    faults += [finding.text for finding in findings if finding.effect != "nothing"]
+    warnings = [finding.text for finding in findings if finding.effect == "nothing"]
+    answer = Checked(of.app.name, source.topic, declared.path, measures, counted, skipped, faults, warnings)
     output.show(answer, *_overview(answer), as_json=as_json)
     if faults:
         raise typer.Exit(Exit.REFUSED)
@@ -119,7 +125,7 @@ def _overview(answer: Checked) -> Iterator[RenderableType]:
     if found.refused:
         rows = [(reason, f"{number:,}", found.steps[reason]) for reason, number in found.refused.items()]
         yield output.table(("reason", "records", "next step"), rows)
-    yield from (f"\n{fault}" for fault in answer.faults)
+    yield from (f"\n{text}" for text in (*answer.faults, *answer.warnings))
 
 
 def _hint(found: DryRun, field: FieldReport) -> str:

@@ -23,6 +23,7 @@ from streamstate.kafka.admin import Topics
 from streamstate.kafka.reading import read_to_end
 from streamstate.keys import partition_of
 from streamstate.processing.decode import RawRecord, raw_record
+from streamstate.processing.topic_settings import Finding
 from streamstate.profile import SERVICE, profile_app
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.file import located, read
@@ -95,6 +96,10 @@ class Declared:
     @cached_property
     def topics(self) -> Topics:
         return bootstrap.topics(self.settings.kafka, self.settings.security)
+
+    def findings(self) -> list[Finding]:
+        """The wrong settings of its topics."""
+        return bootstrap.topic_findings(self.app, self.topics, load(StreamSettings))
 
     def bounds(self) -> tuple[Offsets, Offsets]:
         """The first offset and the end of each partition. Raises `Misconfigured` for a topic that does not exist."""

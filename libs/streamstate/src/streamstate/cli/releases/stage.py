@@ -18,6 +18,7 @@ from streamstate.cli.releases.beside import DOCUMENT, Breaking, Side, look
 from streamstate.cli.services import Deployment, Service, deployment, environment, imported
 from streamstate.deployment import logs
 from streamstate.errors import Declined, Misconfigured
+from streamstate.processing.topic_settings import require_settings
 from streamstate.releases import file
 from streamstate.releases.record import Releases, first, staged
 from streamstate.settings import PREFIX, require_known
@@ -139,11 +140,13 @@ def _require_valid(of: Deployment, settings: Mapping[str, str]) -> None:
     Raises `Declined` for a release that reads a topic of its own which no release writes.
     """
     with environment(settings):
-        app = deployment(of.service).app
+        release = deployment(of.service)
+        app, findings, truncated = release.app, release.findings(), release.streams.truncated_topics
     if strange := sorted(app.own - of.app.own):
         msg = f"only a publishing release writes {', '.join(strange)}: install the change as a service of another name"
         raise Declined(msg)
     of.topics.describe(dict.fromkeys((*app.topics, *app.outputs)))
+    require_settings(findings, {}, truncated)
 
 
 def _differences(of: Deployment, side: Side, settings: Mapping[str, str]) -> list[str]:

@@ -10,9 +10,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from itertools import islice
 
-from confluent_kafka import Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from streamstate.app import App
+from streamstate.errors import Declined
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.dlq.records import RECEIPT_HEADER, TOPIC_ID_HEADER
 from streamstate.kafka.dlq.topic import (
@@ -26,7 +27,7 @@ from streamstate.kafka.dlq.topic import (
     letter_of,
     letters,
 )
-from streamstate.kafka.producer import Headers, producer, transaction
+from streamstate.kafka.producer import Headers, distance_ms, producer, transaction
 from streamstate.keys import MARKER_HEADER, Marker
 
 BATCH = 100
@@ -76,28 +77,55 @@ class DeadLetterReplay:
         return plan
 
     def run(self) -> ReplayPlan:
-        """Replay, and return the replayed letters. Raises `KafkaException`; the next run then replays the rest."""
+        """Replay, and return the replayed letters; after an error, the next run replays the rest.
+
+        Raises `Declined` for a timestamp that a topic refuses, and `KafkaException`.
+        """
         out = producer(self.topics.bootstrap, self.topics.security, f"{self.app.group}-replay")
         plan = self.plan()
         messages = letters(self.topics, self.app.dead_letters)
         chosen = (message for message in messages if (message.partition(), message.offset()) in plan.places)
         while batch := list(islice(chosen, BATCH)):
-            with transaction(out):
-                for message in batch:
-                    self._send(out, message)
+            refused: list[tuple[float, str]] = []
+            try:
+                with transaction(out):
+                    for message in batch:
+                        self._send(out, message, refused)
+            except KafkaException as error:
+                if refused:
+                    raise Declined(max(refused)[1]) from error
+                raise
         return plan
 
-    def _send(self, out: Producer, message: Message) -> None:
+    def _send(self, out: Producer, message: Message, refused: list[tuple[float, str]]) -> None:
         letter = letter_of(message)
         assert letter.cause is not None
         topic_id, partition, offset = letter.cause
+
+        # The record's own time, unless the time was the reason of the refusal; 0: now.
+        timestamp = 0 if letter.stage == "timestamp" else letter.timestamp or 0
+
+        def delivered(error: KafkaError | None, _message: Message) -> None:
+            if error is not None and error.code() == KafkaError.INVALID_TIMESTAMP:
+                msg = (
+                    f"{letter.topic} refuses the timestamp of the record {partition}:{offset}: set "
+                    f"message.timestamp.before.max.ms of {letter.topic} to {2**63 - 1}, and run the command again"
+                )
+                refused.append((distance_ms(timestamp), msg))
+
         headers = letter.headers
         # A record with a marker already is the repeat of a marked record.
         if MARKER_HEADER not in dict(headers):
             headers = [*headers, (MARKER_HEADER, Marker(topic_id, partition, offset, 0).encode())]
-        # The record's own time, unless the time was the reason of the refusal; 0: now.
-        timestamp = 0 if letter.stage == "timestamp" else letter.timestamp or 0
-        out.produce(letter.topic, letter.value, letter.key, partition, headers=headers, timestamp=timestamp)
+        out.produce(
+            letter.topic,
+            letter.value,
+            letter.key,
+            partition,
+            headers=headers,
+            timestamp=timestamp,
+            on_delivery=delivered,
+        )
         place = f"{letter.partition}:{letter.offset}".encode()
         receipt: Headers = [(TOPIC_ID_HEADER, topic_id.encode()), (RECEIPT_HEADER, place)]
         out.produce(self.app.dead_letters, None, message.key(), letter.partition, headers=receipt)

@@ -26,12 +26,12 @@ def of_service(app: App, deletions: str = "") -> Iterator[Right]:
     The right to write to a topic includes idempotent producing.
     """
     if deletions:
-        yield Right("topic", deletions, ("Read", "Write", "Describe"), "deletions of users")
+        yield Right("topic", deletions, ("Read", "Write", "Describe", "DescribeConfigs"), "deletions of users")
     for topic in dict.fromkeys(app.topics):
         yield Right("topic", topic, ("Read", "Describe", "DescribeConfigs"), "input")
     for topic in app.emits:
         yield Right("topic", app.output(topic), ("Write", "Describe"), "output")
-    yield Right("topic", app.dead_letters, ("Read", "Write", "Describe"), "dead letters")
+    yield Right("topic", app.dead_letters, ("Read", "Write", "Describe", "DescribeConfigs"), "dead letters")
     yield Right("group", app.group, ("Read", "Describe"), "members and lag of the stream")
     yield Right("group", GROUP, ("Describe",), "reading without commits")
     if app.totals:

@@ -1,7 +1,8 @@
 """The kept crossings of rules: timelines by offset, their expiry and deletion, and a view over all partitions."""
 
+import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -14,7 +15,7 @@ from streamstate.profile.declaration import Declaration
 from streamstate.profile.rules.rule import Rule
 from streamstate.state.operations import Between, ExpireBefore, Insert, Operation, Read, Remove
 from streamstate.state.store import ENTRY_PATTERN, offsets_of, offsets_text
-from streamstate.view import EXPLORE, Steps, View, in_steps
+from streamstate.view import EXPLORE, PartitionState, Steps, View, in_steps
 
 CROSSINGS = "crossings"
 """The family of the timelines, one of each rule. An entry has the offset of its cause in place of a time."""
@@ -46,13 +47,17 @@ class Crossing(msgspec.Struct):
     at: int
 
 
+_OF_TOPIC = re.compile("; ?id=([A-Za-z0-9_-]{1,64})")
+"""The end of a position: Kafka's id of the topic. A position without it may be of any topic of this name."""
+
+
 class NextCrossings(msgspec.Struct, frozen=True):
     """The parameters of a request for crossings."""
 
     after: Annotated[
         str,
         Meta(
-            pattern=f"^({END}|{ENTRY_PATTERN}(, ?{ENTRY_PATTERN})*)?$",
+            pattern=f"^({END}|{ENTRY_PATTERN}(, ?{ENTRY_PATTERN})*({_OF_TOPIC.pattern})?)?$",
             description="`id` of a crossing, or `end` of an answer: only crossings behind it; `end`: none",
         ),
     ] = ""
@@ -110,41 +115,57 @@ class CrossingsOf:
         """None: the reads differ between partitions."""
         return ()
 
-    def answer(self, partitions: Sequence[Any], query: NextCrossings) -> msgspec.Struct:
+    def answer(self, partitions: Sequence[PartitionState], query: NextCrossings) -> msgspec.Struct:
         """The answer, or the further reads to it. Raises `BadParameter`."""
-        count = range(len(partitions))
-        return in_steps(self._end(count) if query.after == END else self._following(count, query))
+        return in_steps(self._end(partitions) if query.after == END else self._following(partitions, query))
 
-    def _end(self, partitions: range) -> Steps:
-        values = yield {partition: [_between(self._rule, n=1, descending=True)] for partition in partitions}
+    def _end(self, partitions: Sequence[PartitionState]) -> Steps:
+        values = yield {p: [_between(self._rule, n=1, descending=True)] for p in range(len(partitions))}
         ends = {partition: entries[0][1] + 1 for partition, [entries] in values.items() if entries}
-        return KeptCrossings([], self._position(ends))
+        return KeptCrossings([], self._position(ends, partitions))
 
-    def _following(self, partitions: range, query: NextCrossings) -> Steps:
-        given = offsets_of(query.after)
-        if any(topic != self._topic or partition not in partitions for topic, partition in given):
-            msg = f"after: this is no position in {self._topic}; begin anew without after"
-            raise BadParameter(msg)
-        at = {partition: offset for (_, partition), offset in given.items()}
-        values = yield {
-            partition: [_between(self._rule, at.get(partition, 0), n=query.limit)] for partition in partitions
-        }
+    def _following(self, partitions: Sequence[PartitionState], query: NextCrossings) -> Steps:
+        at = self._begin(query.after, partitions)
+        values = yield {p: [_between(self._rule, at.get(p, 0), n=query.limit)] for p in range(len(partitions))}
         found = [(partition, text, offset) for partition, [entries] in values.items() for text, offset in entries]
         crossings = []
         for partition, text, offset in found[: query.limit]:
             at[partition] = offset + 1
             crossing = msgspec.structs.asdict(_crossing(text))
-            crossings.append(KeptCrossing(**crossing, id=self._position(at)))
-        return KeptCrossings(crossings, self._position(at))
+            crossings.append(KeptCrossing(**crossing, id=self._position(at, partitions)))
+        return KeptCrossings(crossings, self._position(at, partitions))
 
-    def _position(self, at: dict[int, int]) -> str:
-        return offsets_text({(self._topic, partition): offset for partition, offset in sorted(at.items())})
+    def _begin(self, after: str, partitions: Sequence[PartitionState]) -> dict[int, int]:
+        """The offsets of a position; none, so that all crossings follow, of a topic that was created anew since."""
+        given, of_topic = offsets_of(after), _OF_TOPIC.search(after)
+        begin = "begin anew without after"
+        if any(topic != self._topic or not 0 <= p < len(partitions) for topic, p in given):
+            msg = f"after: this is no position in {self._topic}; {begin}"
+            raise BadParameter(msg)
+        if of_topic and of_topic[1] != partitions[0].topic_id:
+            return {}
+        for (topic, p), offset in given.items():
+            if not of_topic and offset > partitions[p].position:
+                msg = f"after: {topic}:{p} has no offset {offset} yet, or was created anew since; {begin}"
+                raise BadParameter(msg)
+        return {partition: offset for (_, partition), offset in given.items()}
+
+    def _position(self, at: dict[int, int], partitions: Sequence[PartitionState]) -> str:
+        return _position(self._topic, at, partitions[0].topic_id)
+
+
+def _position(topic: str, at: Mapping[int, int], topic_id: str) -> str:
+    text = offsets_text({(topic, partition): offset for partition, offset in sorted(at.items())})
+    return f"{text}; id={topic_id}" if text and topic_id else text
 
 
 def crossing_views(declared: Declaration) -> Iterable[View[Any]]:
     key = 42 if declared.key_type in NUMBER_KEYS else "anna"
     for rule in declared.ruled:
-        of, position = CrossingsOf(declared.keyed_topic, rule.name), offsets_text({(declared.keyed_topic, 0): 18})
+        of, position = (
+            CrossingsOf(declared.keyed_topic, rule.name),
+            _position(declared.keyed_topic, {0: 18}, "aVZxYzEw"),
+        )
         example = KeptCrossings([KeptCrossing(rule.name, key, 51, 1_795_680_000_000, position)], position)
         yield View(
             f"{declared.name}-rule-{rule.name}",
@@ -157,6 +178,7 @@ def crossing_views(declared: Declaration) -> Iterable[View[Any]]:
             example,
             NextCrossings,
             scope=EXPLORE,
+            positioned=True,
         )
 
 

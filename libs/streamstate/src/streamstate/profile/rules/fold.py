@@ -1,7 +1,7 @@
 """The fold of rules: the values of a key after each of its events, and a record when a value crosses a line."""
 
 import operator
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
@@ -12,12 +12,13 @@ from streamstate.app import Derived, Effect, Emit, FoldContext, Record
 from streamstate.keys import CODECS
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.layout import EVENTS, NUMBERS, RULES, Layout
+from streamstate.profile.measure import TrailingWindow
 from streamstate.profile.numbers import COUNT, Get, Numbers, is_plain, number_adder, numbers_of
 from streamstate.profile.rules.crossings import Crossing, kept, plain, rules_topic
 from streamstate.profile.rules.rule import Rule
+from streamstate.profile.rules.sliding import Sliding
 from streamstate.profile.windows.busy import rows
 from streamstate.profile.windows.histories import WindowMeasure
-from streamstate.profile.windows.parts import Row
 from streamstate.state.operations import DAY_MS, Fields, HistoryDays, Put, Read, Value
 
 Events = Sequence[Record[Any, Any]]
@@ -65,7 +66,6 @@ class RuleFold:
         self._adders = [number_adder(measure, declared.types, get) for measure in dict.fromkeys(ever)]
         self._measures = {rule.name: WindowMeasure(rule.measure, declared) for rule in declared.ruled if rule.window}
         self._tests = {rule.name: rule.when.compiled(lambda _name: lambda value: value) for rule in declared.ruled}
-        self._longest = max((rule.window.ms for rule in declared.ruled if rule.window), default=0)
         self._key, self._topic = CODECS[declared.key_type], rules_topic(declared.name)
 
     def effects(self, by_key: Mapping[Any, Events], context: FoldContext) -> Iterable[Effect]:
@@ -109,13 +109,16 @@ class _Values:
         self._fold = fold
         self._first = 0
         self._numbers: Numbers = {}
-        self._rows: list[Row] = []
+        self._sliding: dict[str, Sliding] = {}
         if fold._adders or any(rule.window is None for rule in fold._declared.ruled):
             self._numbers = dict(context.values[Fields(fold._layout.state_key(NUMBERS, key))])
-        if fold._longest:
+        if fold._measures:
             _, days = context.values[HistoryDays(EVENTS, str(key))]
-            within = (row for day in sorted(days) for row in rows(day, days[day]))
-            self._rows = sorted((row for row in within if row[0] >= at - fold._longest), key=_time)
+            held = sorted((row for day in sorted(days) for row in rows(day, days[day])), key=_time)
+            for rule in fold._declared.ruled:
+                if rule.window:
+                    within = held[bisect_left(held, at - rule.window.ms, key=_time) :]
+                    self._sliding[rule.name] = Sliding(fold._measures[rule.name], within)
 
     def add(self, event: Record[Any, Any]) -> None:
         fold = self._fold
@@ -127,25 +130,24 @@ class _Values:
         for merge, fields in ((operator.add, add), (min, least), (max, most)):
             for name, of in fields.items():
                 self._numbers[name] = merge(self._numbers[name], of) if name in self._numbers else of
-        if fold._longest:
+        if self._sliding:
             self._first = max(self._first, (event.stream_time - fold._declared.kept_ms) // DAY_MS * DAY_MS)
-            if (fold._in_windows is None or fold._in_windows(event)) and event.timestamp >= self._first:
-                insort(self._rows, [event.timestamp, *(get(event) for get in fold._columns)], key=_time)
-            # No later window contains what is before this one.
-            del self._rows[: bisect_left(self._rows, max(self._first, self.at - fold._longest), key=_time)]
+            if fold._in_windows is None or fold._in_windows(event):
+                row = [event.timestamp, *(get(event) for get in fold._columns)]
+                for rule in fold._declared.ruled:
+                    if rule.window and event.timestamp >= self._begin(rule.window):
+                        self._sliding[rule.name].add(row)
+
+    def _begin(self, window: TrailingWindow) -> int:
+        return max(self._first, self.at - window.ms)
 
     def of(self, rule: Rule) -> Any:
         """The value of a rule's measure; None without an event."""
-        if rule.window is None:
-            return numbers_of([rule.measure], self._numbers | self._plain(rule))[rule.measure.name]
-        begin = bisect_left(self._rows, self.at - rule.window.ms, key=_time)
+        if rule.window:
+            return self._sliding[rule.name].value(self._begin(rule.window))
         if is_plain(rule.measure):
-            return len(self._rows) - begin
-        measure = self._fold._measures[rule.name]
-        return measure.value([measure.part(self._rows[begin:])])
-
-    def _plain(self, rule: Rule) -> Numbers:
-        return {rule.measure.name: self._numbers[COUNT]} if is_plain(rule.measure) else {}
+            return self._numbers[COUNT]
+        return numbers_of([rule.measure], self._numbers)[rule.measure.name]
 
 
 def _number(rule: Rule, value: int) -> int | float:

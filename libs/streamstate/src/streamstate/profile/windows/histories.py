@@ -79,33 +79,37 @@ class WindowMeasure:
             return itemgetter(columns[field])
 
         self.windows = measure.windows
-        self._measure = measure
+        self.measure = measure
         self._algebra = ALGEBRAS[measure.kind]
         self._kept = measure.where.compiled(get)
-        self._get = get(measure.field or TIMESTAMP)
+        self.get = get(measure.field or TIMESTAMP)
         self._by = get(measure.by) if measure.by else None
         self._text = declared.types[measure.by].text if measure.by else str
         self._weight = get(measure.weight) if measure.weight else None
 
+    def counted(self, rows: Iterable[Row]) -> list[Row]:
+        """The events that the measure counts: of its `where`, and with its field, which `get` gets."""
+        get, kept = self.get, rows if self._kept is None else filter(self._kept, rows)
+        return [row for row in kept if get(row) is not None]
+
     def part(self, rows: Iterable[Row]) -> Part:
-        get, kept = self._get, rows if self._kept is None else filter(self._kept, rows)
-        present = [row for row in kept if get(row) is not None]
+        get, present = self.get, self.counted(rows)
         if self._by is None:
-            return self._algebra.part(self._measure, present, get, self._weight)
+            return self._algebra.part(self.measure, present, get, self._weight)
         split: defaultdict[Any, list[Row]] = defaultdict(list)
         for row in present:
             split[self._by(row)].append(row)
         # Events without the field of `by` do not count.
         split.pop(None, None)
-        return {by: self._algebra.part(self._measure, of_by, get, self._weight) for by, of_by in split.items()}
+        return {by: self._algebra.part(self.measure, of_by, get, self._weight) for by, of_by in split.items()}
 
     def value(self, parts: Sequence[Part]) -> Any:
         """The value of all `parts` together; with `by`, the values by the texts of the field."""
         if self._by is None:
-            return self._algebra.value(self._measure, parts)
+            return self._algebra.value(self.measure, parts)
         split: defaultdict[str, list[Part]] = defaultdict(list)
         for part in parts:
             for by, of_by in part.items():
                 # Long decimals may have the text of their neighbours.
                 split[self._text(by)].append(of_by)
-        return {by: self._algebra.value(self._measure, of_by) for by, of_by in split.items()}
+        return {by: self._algebra.value(self.measure, of_by) for by, of_by in split.items()}

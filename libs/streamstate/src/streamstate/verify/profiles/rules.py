@@ -1,10 +1,12 @@
 """The states and the crossings of rules counted again: after each event, from the key's events within the window."""
 
 import json
+from bisect import bisect_left, insort
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from decimal import Decimal
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 from streamstate.profile.declaration import Declaration
@@ -16,6 +18,9 @@ DAY_MS = 86_400_000
 CROSSINGS = "crossings"
 KEPT = 1_000_000
 """The records of a partition whose crossings are kept."""
+
+_ALL = -1
+"""Kafka's least timestamp."""
 
 
 def _ms(text: str) -> int:
@@ -33,10 +38,8 @@ class RuleRecount:
         self._rules = declared.rules
         self._kept_ms = kept_ms
         self._over = {name: self._window(name) for name in self._rules}
-        self._longest = max((_ms(over) for over in self._over.values() if over != EVER), default=0)
         self._at: Counter[str] = Counter()
-        self._events: defaultdict[str, list[Event]] = defaultdict(list)
-        self._ever: defaultdict[tuple[str, str], list[Any]] = defaultdict(list)
+        self._counted: dict[tuple[str, str], _Counted] = {}
         self._states: defaultdict[str, dict[str, list[int]]] = defaultdict(dict)
         self._crossings: dict[str, dict[int, Any]] = {name: {} for name in self._rules}
         self.offset = 0
@@ -51,22 +54,20 @@ class RuleRecount:
         """Count an event. windowed: whether a measure with a window counts the event."""
         at = self._at[key] = max(self._at[key], event["timestamp"])
         first = (stream_time - self._kept_ms) // DAY_MS * DAY_MS
-        within = [*self._events[key], *([event] if windowed else [])]
-        begin = max(first, at - self._longest)
-        self._events[key] = [each for each in within if each["timestamp"] >= begin]
         for name in self._rules:
-            self._advance(name, key, event, at)
+            self._advance(name, key, event, at, first, windowed=windowed)
 
-    def _advance(self, name: str, key: str, event: Event, at: int) -> None:
-        words, over = self._rules[name], self._over[name]
+    def _advance(self, name: str, key: str, event: Event, at: int, first: int, *, windowed: bool) -> None:
+        words = self._rules[name]
         (measure,) = words.when
         of = self._measures[measure]
-        if over == EVER:
-            events = self._ever[name, key]
-            events += counted(of, [event])
-        else:
-            events = [each for each in self._events[key] if each["timestamp"] >= at - _ms(over)]
-        value = _value(of, events)
+        within = self._counted.setdefault((name, key), _Counted(of))
+        ever = self._over[name] == EVER
+        begin = _ALL if ever else max(first, at - _ms(self._over[name]))
+        if (windowed or ever) and event["timestamp"] >= begin:
+            within.add(counted(of, [event]))
+        within.cut(begin)
+        value = within.value
         true = holds(words.when, {measure: value})
         held, *sent = self._states[key].get(name, [0])
         crosses = true and not held and (not sent or at - sent[0] >= _ms(words.cooldown))
@@ -108,19 +109,49 @@ def _plain(value: Any) -> Any:
     return float(value) if isinstance(value, Decimal) else value
 
 
-def _value(words: MeasureWords, events: list[Event]) -> Any:
-    """The value of a measure over `events`; None without a number."""
-    field, found = subject(words), counted(words, events)
-    if words.sessions:
-        times = sorted(event["timestamp"] for event in found)
-        pauses = [later - time for time, later in pairwise(times)]
-        return bool(times) + sum(pause > _ms(words.sessions) for pause in pauses)
-    if words.count:
-        return len(found)
-    values = [event[field] for event in found]
-    if words.distinct:
-        return len(set(values))
-    if words.total:
-        return sum(values, Decimal(0) if values and isinstance(values[0], Decimal) else 0)
-    pick: Callable[..., Any] = min if words.least else max
-    return pick(values) if values else None
+class _Counted:
+    """The times and the values of the events that a measure counts, in the order of their times."""
+
+    def __init__(self, words: MeasureWords) -> None:
+        self._words = words
+        self._entries: list[tuple[int, Any]] = []
+        self._numbers: Counter[Any] = Counter()
+        self._ordered: list[Any] = []
+        self._total: Any = 0
+
+    def add(self, events: Iterable[Event]) -> None:
+        for event in events:
+            value = event[subject(self._words) or "timestamp"]
+            insort(self._entries, (event["timestamp"], value), key=itemgetter(0))
+            self._numbers[value] += 1
+            if self._words.total:
+                self._total += value
+            elif self._words.least or self._words.most:
+                insort(self._ordered, value)
+
+    def cut(self, begin: int) -> None:
+        """Leave out the events before `begin`."""
+        end = bisect_left(self._entries, begin, key=itemgetter(0))
+        for _, value in self._entries[:end]:
+            self._numbers[value] -= 1
+            if not self._numbers[value]:
+                del self._numbers[value]
+            if self._words.total:
+                self._total -= value
+            elif self._words.least or self._words.most:
+                del self._ordered[bisect_left(self._ordered, value)]
+        del self._entries[:end]
+
+    @property
+    def value(self) -> Any:
+        """The value of the measure; None without a number."""
+        if self._words.sessions:
+            pauses = [later - time for (time, _), (later, _) in pairwise(self._entries)]
+            return bool(self._entries) + sum(pause > _ms(self._words.sessions) for pause in pauses)
+        if self._words.count:
+            return len(self._entries)
+        if self._words.distinct:
+            return len(self._numbers)
+        if self._words.total:
+            return self._total
+        return self._ordered[0 if self._words.least else -1] if self._ordered else None

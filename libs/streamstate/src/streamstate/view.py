@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from streamstate.errors import BadParameter
-from streamstate.keys import KeyCodec, partition_of
+from streamstate.keys import MURMUR2, KeyCodec, partition_of
 from streamstate.state.operations import Between, Delete, DeleteTimeline, Insert, Operation, Read, Remove, Top
 from streamstate.state.store import Store
 
@@ -90,6 +90,7 @@ class View(Generic[K]):
     version: a read, given the key, whose value changes with the answer. Clients that watch many keys find changed
         answers by the version at low cost.
     profile: the words of the profile that the view answers, for the owner map.
+    partitioner: of the topic; set by the `App`.
     """
 
     name: str
@@ -107,6 +108,7 @@ class View(Generic[K]):
     cost: Cost | None = None
     version: Callable[[K], Read] | None = None
     profile: Mapping[str, Any] | UnsetType = UNSET
+    partitioner: str = MURMUR2
 
     @property
     def versions(self) -> "View[K] | None":
@@ -199,7 +201,7 @@ class Question:
             return range(max(counts.values()))
         if self.view.key is None:
             return range(counts[self.view.topic])
-        return (partition_of(self.view.key.encode(*self.key), counts[self.view.topic]),)
+        return (partition_of(self.view.key.encode(*self.key), counts[self.view.topic], self.view.partitioner),)
 
 
 MOST_MEMBERS = 10_000

@@ -8,7 +8,7 @@ from confluent_kafka import Message
 
 from streamstate.app import App, Record, Source
 from streamstate.errors import BadRecord, RegistryUnavailable, UnknownSchema
-from streamstate.keys import Headers, Marker, partition_of
+from streamstate.keys import PARTITIONERS, Headers, Marker
 from streamstate.keys.framed import Framed
 from streamstate.keys.unread import Unread
 
@@ -128,6 +128,7 @@ def decode_records(
     """
     topic, decode_key, decode, times = source.own_name, source.key.decode, source.decode, source.times
     partition, partitions = place
+    partition_of = PARTITIONERS[source.partitioner]
     framed, unread = isinstance(source.key, Framed), isinstance(source.key, Unread)
     entries: list[Entry] = []
     misplaced: set[int] = set()

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import msgspec
 
 from streamstate.app import App
+from streamstate.processing.placement import misplaced
 from streamstate.state.store import Snapshot
 from streamstate.view import Further, Question, View
 from streamstate.web.client.instances import DIRECT, STAND_IN, Instances, InstanceUnreachable, same_service
@@ -68,7 +69,8 @@ class Answers:
             further = await self.state.read(answer.reads)
             answer = answer.then({partition: snapshot.values for partition, snapshot in further.items()})
         if answer is None:
-            raise unknown_key(view.name, self.state.warning(snapshots))
+            advised = misplaced(self.app, [view.topic or ""], snapshots.values())
+            raise unknown_key(view.name, self.state.warning(snapshots), "; ".join(advised))
         return json(answer, served_by, self.state.headers_of(snapshots))
 
     async def many(self, views: Mapping[str, View[Any]], request: Request) -> Response:

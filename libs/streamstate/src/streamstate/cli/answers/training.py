@@ -35,7 +35,7 @@ def write(of: Deployment, view: View[Any], given: Mapping[str, str], rows: Path,
     asked = read(rows)
     require_empty(folder)
     logs = Logs(of.app, view, of.settings)
-    parts = [*by_partition(asked, view.key, logs.counts[view.topic or ""])]
+    parts = [*by_partition(asked, view.key, logs.counts[view.topic or ""], view.partitioner)]
     for warning in logs.warnings([partition for partition, _ in parts]):
         typer.echo(f"streamstate: {warning}", err=True)
     work = task(of, view, given, folder)

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from streamstate.errors import BadKey, Declined
 from streamstate.history.answers.columns import KEY
-from streamstate.keys import KeyCodec, partition_of
+from streamstate.keys import MURMUR2, KeyCodec, partition_of
 
 TIME = pa.timestamp("ms", tz="UTC")
 _FIELDS: "list[pa.Field[Any]]" = [KEY, pa.field("time", TIME, nullable=False)]
@@ -46,10 +46,12 @@ def read(path: Path) -> "pa.Table":
     return rows
 
 
-def by_partition(rows: "pa.Table", codec: KeyCodec[Any], partitions: int) -> Iterator[tuple[int, "pa.Table"]]:
+def by_partition(
+    rows: "pa.Table", codec: KeyCodec[Any], partitions: int, partitioner: str = MURMUR2
+) -> Iterator[tuple[int, "pa.Table"]]:
     """The rows of each partition that has rows, by time. Raises `BadKey` for a text that names no key."""
     keys: Any = rows["key"].combine_chunks().dictionary_encode()
-    of_key = [partition_of(_encoded(codec, text), partitions) for text in keys.dictionary.to_pylist()]
+    of_key = [partition_of(_encoded(codec, text), partitions, partitioner) for text in keys.dictionary.to_pylist()]
     places = np.array(of_key, np.int32)[keys.indices.to_numpy()]
     order = np.lexsort((rows["time"].to_numpy(), places))
     ordered, counts = rows.take(order), np.bincount(places)

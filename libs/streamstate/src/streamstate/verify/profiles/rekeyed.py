@@ -128,5 +128,4 @@ def recounted(app: App, declared: Declaration) -> Recounted:
         app.topics,
         partial(RekeyedRecount, declared, topic),
         Published(topic, keys.caused, content, own=True),
-        placed=lambda message: message.topic() != declared.topic,
     )

@@ -91,7 +91,9 @@ def test_a_user_may_do_what_the_list_of_its_rights_says_and_no_more(guarded: Gua
     service, reader = RedisStore(clients["service"], "app"), RedisStore(clients["reader"], "app")
     use(service)
     service.commit(Commit(service.claim(0, "a:1", {}), [OffsetAdvance("topic", 3, 4)], EVERYTHING))
-    assert len(reader.read({0: READS})[0].values) == len(READS)
+    service.report_placed(0, "topic", "crc32")
+    snapshot = reader.read({0: READS})[0]
+    assert (len(snapshot.values), snapshot.placed) == (len(READS), {"topic": "crc32"})
     operator, state = RedisStore(clients["operator"], "app"), RedisState(clients["operator"], "app")
     for refused in (
         lambda: RedisStore(clients["service"], "other").claim(0, "a:1", {}),

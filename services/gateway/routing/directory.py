@@ -39,7 +39,7 @@ class ServiceMap:
     def partition(self, view: ViewEntry, text: str) -> int:
         """The partition of the key `text`. Raises `BadKey` for text that is no key of `view`."""
         codec = CODECS[view.key]
-        return partition_of(codec.encode(codec.parse(text)), self.processors.topics[view.topic])
+        return partition_of(codec.encode(codec.parse(text)), self.processors.topics[view.topic], view.partitioner)
 
 
 Located = tuple[ServiceMap, ViewEntry]

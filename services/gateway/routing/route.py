@@ -3,11 +3,10 @@
 from collections.abc import Iterable
 
 import msgspec
-from confluent_kafka import murmur2
 
 from services.gateway.routing.owners import Owners
 from streamstate.errors import BadKey
-from streamstate.keys import CODECS, partition_of
+from streamstate.keys import CODECS, MURMUR2, PARTITIONERS, partition_of
 from streamstate.web.http.problems import Problem
 from streamstate.web.partition_map import Partition, Processors, ViewEntry
 
@@ -17,9 +16,9 @@ _MOST = 2**31 - 1
 class ViewRoute(msgspec.Struct, rename="camel"):
     """The route of a key in a view.
 
-    `key_bytes`: the key in Kafka, in hexadecimal digits. `hash`: Kafka's murmur2 of the bytes as a positive number.
-    `partition`: the remainder by `partitions`, the topic's count. `owner`: null without an owner. `lag`: records of the
-    topic missing in the state, as last seen by an instance; 0 before.
+    `key_bytes`: the key in Kafka, in hexadecimal digits. `hash`: of the bytes by the topic's `partitioner`, a positive
+    number. `partition`: the remainder by `partitions`, the topic's count. `owner`: null without an owner. `lag`:
+    records of the topic missing in the state, as last seen by an instance; 0 before.
     """
 
     view: str
@@ -34,6 +33,7 @@ class ViewRoute(msgspec.Struct, rename="camel"):
     epoch: int
     ready: bool
     lag: int
+    partitioner: str = MURMUR2
 
 
 class Route(msgspec.Struct, rename="camel"):
@@ -86,19 +86,19 @@ def unknown_service(services: Iterable[str]) -> Problem:
     return Problem(404, "unknown-service", f"the services are: {', '.join(services)}")
 
 
-def positive_hash(key: bytes) -> int:
-    """Kafka's `toPositive(murmur2(key))`, from 0 to 2^31 - 1.
+def positive_hash(key: bytes, partitioner: str = MURMUR2) -> int:
+    """The hash of `key`, from 0 to 2^32 - 1; of murmur2 Kafka's `toPositive`.
 
-    The library gives only remainders. The remainder by 2^31 - 1 is the hash, except for the hash 2^31 - 1 with the
-    remainder 0: its last bit tells it from the hash 0.
+    The library gives only remainders. The remainder by 3 tells the numbers with the same remainder by 2^31 - 1 apart.
     """
-    return murmur2(key, _MOST) or _MOST * murmur2(key, 2)
+    place = PARTITIONERS[partitioner]
+    return next(number for number in range(place(key, _MOST), 2**32, _MOST) if number % 3 == place(key, 3))
 
 
 def _view_route(view: ViewEntry, text: str, processors: Processors) -> ViewRoute:
     codec, count = CODECS[view.key], processors.topics[view.topic]
     raw = codec.encode(codec.parse(text))
-    number = partition_of(raw, count)
+    number = partition_of(raw, count, view.partitioner)
     unowned = Partition(number, None, 0, ready=False, positions={}, ends={})
     held = next((held for held in processors.partitions if held.partition == number), unowned)
     position = held.positions.get(view.topic, 0)
@@ -107,7 +107,7 @@ def _view_route(view: ViewEntry, text: str, processors: Processors) -> ViewRoute
         topic=view.topic,
         key=view.key,
         key_bytes=raw.hex(),
-        hash=positive_hash(raw),
+        hash=positive_hash(raw, view.partitioner),
         partitions=count,
         partition=number,
         anywhere=view.anywhere,
@@ -115,4 +115,5 @@ def _view_route(view: ViewEntry, text: str, processors: Processors) -> ViewRoute
         epoch=held.epoch,
         ready=held.ready,
         lag=max(0, held.ends.get(view.topic, position) - position),
+        partitioner=view.partitioner,
     )

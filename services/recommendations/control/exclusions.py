@@ -12,7 +12,6 @@ from services.recommendations.control.rules import RECOMMENDATION_RULES, RULES, 
 from services.recommendations.control.shown import SHOWN, place
 from streamstate.app import App
 from streamstate.deployment.background import keep_running
-from streamstate.keys import LONG, partition_of
 from streamstate.state.operations import Value
 from streamstate.state.store import Store
 from streamstate.web.http.problems import not_ready
@@ -80,17 +79,18 @@ class Controls:
 
     def __init__(self, app: App, state: AppState, rules: Rules | None, age_s: int) -> None:
         """`age_s`: how long a shown item is left out, 0 for ever."""
-        topics = {source.own_name: source.topic for source in app.sources}
-        self._shown, self._state, self._rules, self._age_ms = topics.get(SHOWN), state, rules, age_s * 1000
+        sources = {source.own_name: source for source in app.sources}
+        self._shown, self._state, self._rules, self._age_ms = sources.get(SHOWN), state, rules, age_s * 1000
 
     async def of(self, user: int | None) -> Control:
         """For a list to `user`. Raises a 503 `Problem` while the rules are not loaded."""
         rules = self._rules.now() if self._rules else NO_RULES
         if self._shown is None or user is None:
             return Control(rules)
-        partition = partition_of(LONG.encode(user), (await self._state.counts())[self._shown])
+        topic = self._shown.topic
+        partition = self._shown.partition(user, (await self._state.counts())[topic])
         snapshot = (await self._state.read({partition: [place(user)]}))[partition]
-        self._state.require_ready(partition, snapshot, [self._shown])
+        self._state.require_ready(partition, snapshot, [topic])
         since = time.time() * 1000 - self._age_ms if self._age_ms else 0
         by_kind: dict[str, list[int]] = {kind: [] for kind in KINDS}
         for member, at in snapshot.values[0]:

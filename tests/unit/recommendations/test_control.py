@@ -11,7 +11,10 @@ from services.recommendations.control.exclusions import Rules
 from services.recommendations.graph.live import warm_up
 from services.recommendations.model import app
 from services.recommendations.settings import WindowSettings
-from streamstate.keys import LONG, partition_of
+from streamstate.formats.applied import formatted
+from streamstate.formats.format import Format
+from streamstate.formats.registered.registry import Registry
+from streamstate.keys import partition_of
 from streamstate.settings import load
 from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import Read, Value
@@ -32,12 +35,13 @@ def offered(recommender: Recommender, query: str = "", kind: str = "artists") ->
     return [item["id"] for item in recommender.get(f"{STRANGER}/recommendations/{kind}{query}")["items"]]
 
 
-@pytest.fixture
-def controlled(loop: Loop) -> tuple[Recommender, Driver]:
-    """A recommender that reads rules and shown items, and the driver of its stream."""
+@pytest.fixture(params=[Format(), Format(key="string", partitioner="crc32")], ids=["", "librdkafka"])
+def controlled(loop: Loop, request: pytest.FixtureRequest) -> tuple[Recommender, Driver]:
+    """A recommender that reads rules and shown items of a producer, and the driver of its stream."""
     settings = WindowSettings.model_construct(window=WINDOW, recommendation_rules=True, shown=2)
-    found = served(loop, app(settings), shown_age_s=3_600)
-    stream = Driver(app(settings), found.store, PARTITIONS)
+    own = formatted(app(settings), {"shown": request.param}, Registry(""))
+    found = served(loop, own, shown_age_s=3_600)
+    stream = Driver(own, found.store, PARTITIONS)
     fold(stream, records(PLAYS))
     return found, stream
 
@@ -111,11 +115,12 @@ def test_the_rules_of_a_partition_are_bounded(monkeypatch: pytest.MonkeyPatch) -
 def test_what_was_shown_is_left_out_for_a_time(controlled: tuple[Recommender, Driver]) -> None:
     recommender, stream = controlled
     recommender.follow()
-    key, now = LONG.encode(STRANGER), int(time.time() * 1000)
+    source, now = stream.app.source("shown"), int(time.time() * 1000)
 
     def show(offset: int, item: int, at: int) -> None:
         value = b'{"kind": "artists", "id": %d}' % item
-        stream.feed(partition_of(key, PARTITIONS), {"shown": [(offset, at, key, value)]})
+        place, key = source.partition(STRANGER, PARTITIONS), source.key.encode(STRANGER)
+        stream.feed(place, {"shown": [(offset, at, key, value)]})
 
     show(0, 7, now - 7_200_000)
     assert offered(recommender) == [7, 8, 9]

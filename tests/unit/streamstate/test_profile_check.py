@@ -190,7 +190,7 @@ def test_numbers_read_as_text_and_texts_read_as_numbers_are_a_fault_with_the_lin
     check: Any, topic: Any, declared: str, keys: Sequence[bytes], said: str
 ) -> None:
     play = {"artistId": "a", "device": "tv", "paid": {"price": 1}}
-    topic(*[events(play, key=key) for key in keys])
+    topic([(offset, NOW, key, json.dumps(play).encode()) for offset, key in enumerate(keys)])
     result = check(PLAYS.replace("KEY", declared))
     assert result.exit_code == (1 if said else 0), result.output
     answer = json.loads(check(PLAYS.replace("KEY", declared), "--json").stdout)

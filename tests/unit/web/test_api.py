@@ -127,7 +127,7 @@ def test_processors_is_the_map_of_the_service(service: Service, api: Instance) -
 
 def _entry(name: str, path: str, topic: str = "", key: str = "", **declared: Any) -> dict[str, Any]:
     """A view in the map; one without a topic is answered anywhere."""
-    usual = {"anywhere": not topic, "scope": "read", "cost": {}, "versioned": False}
+    usual = {"anywhere": not topic, "scope": "read", "cost": {}, "versioned": False, "partitioner": "murmur2"}
     return {"name": name, "path": path, "topic": topic, "key": key, **usual, **declared}
 
 

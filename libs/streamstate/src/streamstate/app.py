@@ -2,13 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
-from streamstate.keys import TEXT, KeyCodec, Marker
+from streamstate.keys import MURMUR2, TEXT, KeyCodec, Marker, partition_of
 from streamstate.state.operations import Operation, Read
 from streamstate.view import UserState, View
 
@@ -103,6 +103,7 @@ class Source(Generic[K, V]):
         whether schema ids are in headers. own_name: the service's name of the topic, if a deployment reads another.
     form: the input of `decode`, JSON or plain text: a topic of another format is converted.
     times: (event, Kafka's timestamp) → None: bounds the event's own times; a `formats.event_times.EventTimes`.
+    partitioner: how the topic's producers place keys, one of `keys.PARTITIONERS`.
     """
 
     topic: str
@@ -116,6 +117,7 @@ class Source(Generic[K, V]):
     times: Callable[[V, int], None] | None = None
     header_ids: bool = False
     last_values: bool = False
+    partitioner: str = MURMUR2
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "own_name", self.own_name or self.topic)
@@ -124,6 +126,10 @@ class Source(Generic[K, V]):
     def compactable(self) -> bool:
         """Whether the last record of each key is enough."""
         return self.table or self.last_values
+
+    def partition(self, key: K, partitions: int) -> int:
+        """The partition of `key` in the topic, which has so many `partitions`."""
+        return partition_of(self.key.encode(key), partitions, self.partitioner)
 
 
 @dataclass(frozen=True)
@@ -232,6 +238,10 @@ class App:
     def __post_init__(self) -> None:
         for name in ("service", "release_of", "group"):
             object.__setattr__(self, name, getattr(self, name) or self.name)
+        partitioners = {source.topic: source.partitioner for source in self.sources}
+        placed = ((view, partitioners.get(view.topic or "", MURMUR2)) for view in self.views)
+        views = tuple(view if view.partitioner == by else replace(view, partitioner=by) for view, by in placed)
+        object.__setattr__(self, "views", views)
         keys = Counter(key for fold in self.folds for key in fold.keys)
         if shared := [key for key, folds in keys.items() if folds > 1]:
             named = " and ".join(shared)
@@ -263,7 +273,12 @@ class App:
     def declarations(self) -> Mapping[str, str]:
         """Version and settings of the fold of each topic, as stored in the state."""
         encode = msgspec.json.Encoder(order="deterministic").encode
-        folds = [(fold.topics, {"version": fold.version, "settings": fold.settings}) for fold in self.folds]
+        # A looked-up row of a table is found by the partitioner.
+        tables = {f"partitioner:{of.topic}": of.partitioner for of in self.sources if of.table}
+        looked_up = {name: partitioner for name, partitioner in tables.items() if partitioner != MURMUR2}
+        folds = [
+            (fold.topics, {"version": fold.version, "settings": {**fold.settings, **looked_up}}) for fold in self.folds
+        ]
         return {topic: encode(declared).decode() for topics, declared in folds for topic in topics}
 
     @cached_property

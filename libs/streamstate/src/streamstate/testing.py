@@ -20,7 +20,7 @@ class Driver:
 
     Every topic has `partitions` partitions; the driver claims the partitions in `held`, by default all. `limits` are
     the limits of the stream, by default none. With several partitions, the view of a key asks the key's own:
-    `keys.partition_of` of the key's bytes.
+    `keys.partition_of` of the key's bytes, with the partitioner of its source.
     """
 
     def __init__(

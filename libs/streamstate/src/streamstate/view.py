@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, UnsetType, inspect
 
 from streamstate.errors import BadParameter
-from streamstate.keys import KeyCodec, partition_of
+from streamstate.keys import MURMUR2, KeyCodec, partition_of
 from streamstate.state.operations import Between, Delete, DeleteTimeline, Insert, Operation, Read, Remove, Top
 from streamstate.state.store import Snapshot, Store
 from streamstate.texts import milliseconds, plain
@@ -100,6 +100,7 @@ class View(Generic[K]):
         answers by the version at low cost.
     profile: the words of the profile that the view answers, for the owner map.
     positioned: whether `answer`, about all partitions of `topic`, gets a `PartitionState` in place of their values.
+    partitioner: of the topic; set by the `App`.
     """
 
     name: str
@@ -118,6 +119,7 @@ class View(Generic[K]):
     version: Callable[[K], Read] | None = None
     profile: Mapping[str, Any] | UnsetType = UNSET
     positioned: bool = False
+    partitioner: str = MURMUR2
 
     @property
     def versions(self) -> "View[K] | None":
@@ -236,7 +238,7 @@ class Question:
             return range(max(counts.values()))
         if self.view.key is None:
             return range(counts[self.view.topic])
-        return (partition_of(self.view.key.encode(*self.key), counts[self.view.topic]),)
+        return (partition_of(self.view.key.encode(*self.key), counts[self.view.topic], self.view.partitioner),)
 
 
 MOST_MEMBERS = 10_000

@@ -23,6 +23,7 @@ from streamstate.processing.fitness import (
     require_same_folds,
     require_same_topics,
 )
+from streamstate.processing.placement import misplaced
 from streamstate.processing.topic_settings import Finding, require_settings
 from streamstate.settings import StreamSettings
 from streamstate.state.store import Claim, Origin, Snapshot, TopicPartition
@@ -100,7 +101,7 @@ class ServiceReport(msgspec.Struct):
     """A service. `counts` are counters such as dead letters, summed over all partitions; `faults` say what to do.
 
     `allowances` are the records that an operator allows the state to lack, with the reasons. `warnings` announce
-    operations that will become impossible, and when.
+    operations that will become impossible, and when, and topics whose keys are not where they are looked for.
     """
 
     service: str
@@ -139,8 +140,9 @@ def report(app: App, seen: Seen, settings: StreamSettings) -> ServiceReport:
     topics = [_topic(topic, seen) for topic in seen.origins]
     partitions = [_partition(app, partition, seen) for partition in seen.partitions]
     faults = [*seen.faults, *refusals(app, seen, settings), *_not_folded(app, seen)]
-    allowances, warnings = list(_allowances(seen)), [*_rates(seen), *_history(app, seen, settings)]
+    warnings = [*misplaced(app, app.topics, seen.snapshots.values()), *_rates(seen), *_history(app, seen, settings)]
     warnings += [finding.text for finding in undecided(seen, settings) if finding.text not in faults]
+    allowances = list(_allowances(seen))
     made = ServiceReport(app.name, topics, partitions, dict(counts), faults, allowances, warnings)
     faults.extend(_dead_letters(made, seen, settings))
     return made

@@ -29,7 +29,7 @@ DEAD_LETTERS = Definition(
 MISPLACED_KEYS = Definition(
     "streamstate_misplaced_keys_total",
     ("service", "partition"),
-    "keys placed by a partitioner other than murmur2",
+    "keys placed by a partitioner other than the declared one",
 )
 LOST_RECORDS = Definition(
     "streamstate_lost_records_total",

@@ -10,7 +10,6 @@ from msgspec import structs
 from streamstate.app import App, Effect, Fold, FoldContext, Lookups, Record
 from streamstate.erasure.deletions import Asked, Bound, DeletionRecord
 from streamstate.errors import BadKey
-from streamstate.keys import partition_of
 from streamstate.operators.repeats import without_repeats
 from streamstate.state.operations import Operation, Read
 from streamstate.state.store import DELETIONS, Claim, Commit, OffsetAdvance, Origin, Store, TopicPartition
@@ -73,9 +72,10 @@ def expiries(app: App, claim: Claim, origins: Mapping[str, Origin], users: Itera
         bounds = {}
         for source in app.user_sources:
             with suppress(BadKey):
-                key, origin = source.key.encode(source.key.parse(user)), origins[source.topic]
-                if partition_of(key, origin.partitions) == claim.partition:
-                    bounds[source.topic] = Bound(origin.id, key, claim.positions.get(source.topic, 0))
+                key, origin = source.key.parse(user), origins[source.topic]
+                if source.partition(key, origin.partitions) == claim.partition:
+                    end = claim.positions.get(source.topic, 0)
+                    bounds[source.topic] = Bound(origin.id, source.key.encode(key), end)
         yield DeletionRecord(user, app.name, claim.partition, bounds)
 
 

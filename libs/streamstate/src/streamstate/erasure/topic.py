@@ -13,7 +13,6 @@ from streamstate.errors import BadKey, Misconfigured
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.producer import Outgoing, producer, send_all
 from streamstate.kafka.reading import read_to_end
-from streamstate.keys import partition_of
 from streamstate.state.store import Origin
 
 PARTITION = 0
@@ -99,12 +98,12 @@ def _requests(app: App, user: str, topics: Topics) -> Sequence[DeletionRecord]:
     bounds: dict[int, dict[str, Bound]] = {}
     for source in app.user_sources:
         try:
-            key = source.key.encode(source.key.parse(user))
+            key = source.key.parse(user)
         except BadKey:
             continue
         origin = topics.origin(source.topic)
-        partition = partition_of(key, origin.partitions)
-        bounds.setdefault(partition, {})[source.topic] = Bound(origin.id, key, 0)
+        partition = source.partition(key, origin.partitions)
+        bounds.setdefault(partition, {})[source.topic] = Bound(origin.id, source.key.encode(key), 0)
     places = [(topic, partition) for partition, by_topic in bounds.items() for topic in by_topic]
     for (topic, partition), end in topics.ends(places).items():
         bounds[partition][topic] = msgspec.structs.replace(bounds[partition][topic], offset=end)

@@ -11,7 +11,7 @@ from streamstate.formats.plain import WITHIN
 from streamstate.formats.reading import FormatDecoder, KeyReader
 from streamstate.formats.registered.registry import Registry
 from streamstate.formats.writing import FormatEncoder, registering
-from streamstate.keys import CODECS, DIGITS, INT, LONG, KeyCodec
+from streamstate.keys import CODECS, DIGITS, INT, LONG, MURMUR2, KeyCodec
 from streamstate.keys.framed import Framed
 from streamstate.keys.unread import Unread
 
@@ -43,6 +43,9 @@ def formatted(app: App, formats: Mapping[str, Format], registry: Registry) -> Ap
     declared |= dict.fromkeys(app.own, Format())
     if not registry.url and (needed := [topic for topic, each in declared.items() if each.registered]):
         msg = f"the formats of {', '.join(needed)} need a schema registry: set REGISTRY"
+        raise Misconfigured(msg)
+    if given := [topic for topic in (*app.emits, *totals) if topic in formats and formats[topic].partitioner]:
+        msg = f"{', '.join(given)} is written by {app.name}, whose partitioner is {MURMUR2}: correct FORMATS"
         raise Misconfigured(msg)
     keys = {source.topic: codec(source.topic, source.key, declared[source.topic], registry) for source in app.sources}
     return replace(
@@ -89,16 +92,20 @@ def _fold(fold: Fold, formats: Mapping[str, Format], keys: Mapping[str, KeyCodec
     if len({keys[topic].name for topic in fold.topics}) > 1:
         msg = f"{' and '.join(fold.topics)} are merged by their keys: give them the same format of keys"
         raise Misconfigured(msg)
-    return replace(
-        fold, sources=tuple(_source(each, formats[each.topic], keys[each.topic], registry) for each in fold.sources)
-    )
+    sources = tuple(_source(each, formats[each.topic], keys[each.topic], registry) for each in fold.sources)
+    if len({source.partitioner for source in sources}) > 1:
+        placed = " and ".join(f"{source.topic} by {source.partitioner}" for source in sources)
+        msg = f"topics merged by a fold are placed alike: {placed}; give them the same partitioner, or copy one"
+        raise Misconfigured(msg)
+    return replace(fold, sources=sources)
 
 
 def _source(source: Source[Any, Any], given: Format, key: KeyCodec[Any], registry: Registry) -> Source[Any, Any]:
-    if not (given.value or given.fields or given.bom):
-        return replace(source, key=key, header_ids=given.header_ids)
-    decode = FormatDecoder.from_format(source.decode, source.form, given, registry)
-    return replace(source, key=key, decode=decode, header_ids=given.header_ids)
+    decode = source.decode
+    if given.value or given.fields or given.bom:
+        decode = FormatDecoder.from_format(decode, source.form, given, registry)
+    partitioner = given.partitioner or source.partitioner
+    return replace(source, key=key, decode=decode, header_ids=given.header_ids, partitioner=partitioner)
 
 
 def _derived(topic: str, derived: Derived, given: Format, registry: Registry) -> Derived:

@@ -4,6 +4,8 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from streamstate.keys import PARTITIONERS
+
 REGISTERED = ("avro", "protobuf", "jsonschema")
 """Formats with a schema in the registry."""
 
@@ -30,6 +32,12 @@ class Format(BaseModel):
         default=0,
         ge=0,
         description="of keys with a schema, its id, as in REGISTRY/subjects/TOPIC-key/versions/latest",
+    )
+    partitioner: str = Field(
+        default="",
+        pattern=f"^({'|'.join(PARTITIONERS)})?$",
+        description="how its producers place keys: murmur2 (Java, Kafka Streams), crc32 (librdkafka's default: Python, "
+        "C, Go, .NET) or fnv1a (sarama)",
     )
     value: ValueFormat = Field(
         default="", description="the format of its values; avro, protobuf and jsonschema as Confluent's serializers"

@@ -13,20 +13,26 @@ from msgspec.inspect import IntType, LiteralType, NoneType, StrType, type_info
 from streamstate.app import Derived, Emit, Form, Record, Source
 from streamstate.errors import BadRecord
 from streamstate.formats.typed import json_decoder
-from streamstate.keys import TEXT, KeyCodec
+from streamstate.keys import MURMUR2, TEXT, KeyCodec
 
 _WHOLE = re.compile(r"-?[0-9]{1,16}", re.ASCII)
 
 
 def source(
-    topic: str, value: Any, key: KeyCodec[Any] = TEXT, *, deletes: bool = False, requires_beginning: bool = True
+    topic: str,
+    value: Any,
+    key: KeyCodec[Any] = TEXT,
+    *,
+    deletes: bool = False,
+    requires_beginning: bool = True,
+    partitioner: str = MURMUR2,
 ) -> Source[Any, Any]:
     """A topic of values of the type `value`; records with other values are dead letters.
 
     value: a `msgspec.Struct`, in JSON; `int`, in digits; `str` or a `Literal` of texts; also `Annotated` with a `Meta`.
         Or a key type, such as `TEXT`. None: any value, which decodes to None. Raises `TypeError` for another type.
-    deletes: whether a null value is accepted, as None; Kafka may then compact the topic. key, requires_beginning: as of
-        a `Source`.
+    deletes: whether a null value is accepted, as None; Kafka may then compact the topic. key, requires_beginning,
+        partitioner: as of a `Source`.
     """
     if not _decodes(value):
         kinds = "a msgspec.Struct, int, str, a Literal of texts, a key type such as TEXT, or None"
@@ -34,7 +40,15 @@ def source(
         raise TypeError(msg)
     form: Form = "json" if _is_struct(value) else "text"
     decode = Decoder(value, deletes=deletes)
-    return Source(topic, key, decode, requires_beginning=requires_beginning, form=form, last_values=deletes)
+    return Source(
+        topic,
+        key,
+        decode,
+        requires_beginning=requires_beginning,
+        form=form,
+        last_values=deletes,
+        partitioner=partitioner,
+    )
 
 
 class Decoder:

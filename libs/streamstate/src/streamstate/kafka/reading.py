@@ -1,14 +1,21 @@
 """Reading partitions from given offsets to their ends."""
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from streamstate.kafka.admin import TIMEOUT_S
+from streamstate.app import Source
+from streamstate.kafka.admin import TIMEOUT_S, Topics
 from streamstate.kafka.security import OPEN, Security
+from streamstate.processing.decode import raw_record
 
 GROUP = "streamstate-reading"
 """A client needs a group, although the group commits nothing."""
+
+SAMPLED = 300
+"""Records at the begin and at the end of a topic whose keys are sampled."""
 
 
 def open_since(bootstrap: str, place: tuple[str, int], stable: int, security: Security = OPEN) -> int | None:
@@ -50,6 +57,20 @@ def read_to_end(
                 raise KafkaException(error)
     finally:
         opened.close()
+
+
+def sampled_keys(topics: Topics, source: Source[Any, Any]) -> Iterator[tuple[int, bytes | None]]:
+    """Partition and key of some of the first records of a topic, and of the last records of each partition.
+
+    Raises `Misconfigured` for a topic that does not exist, and `KafkaException` when Kafka does not answer.
+    """
+    places = [(source.topic, partition) for partition in range(topics.partitions(source.topic))]
+    begins, ends = topics.begins(places), topics.ends(places)
+    share = max(1, SAMPLED // len(places))
+    last = {place: max(begin, ends[place] - share) for place, begin in begins.items()}
+    for starts in (begins, last):
+        for message in islice(read_to_end(topics.bootstrap, starts, topics.security), SAMPLED):
+            yield message.partition() or 0, raw_record(message, header_ids=source.header_ids)[2]
 
 
 def consumer(bootstrap: str, security: Security, isolation: str) -> Consumer:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
-from confluent_kafka import murmur2
+from confluent_kafka import consistent, fnv1a, murmur2
 
 from streamstate.errors import BadKey, BadRecord
 from streamstate.keys.framed import Codecs
@@ -232,9 +232,19 @@ CODECS: Mapping[str, KeyCodec[Any]] = Codecs(
 """By name; also `Framed` codecs, which are not listed."""
 
 
-def partition_of(key: bytes, partitions: int) -> int:
-    """The partition (0 to `partitions` - 1) of a record with this key by Kafka's DefaultPartitioner."""
-    return murmur2(key, partitions)
+MURMUR2 = "murmur2"
+"""The partitioner of Kafka's Java clients, and of every topic that this project writes."""
+
+PARTITIONERS: Mapping[str, Callable[[bytes, int], int]] = {MURMUR2: murmur2, "crc32": consistent, "fnv1a": fnv1a}
+"""Key, partition count → partition. `crc32` is librdkafka's default, which spreads empty keys over all partitions.
+
+`fnv1a` is sarama's: the absolute value of the signed 32-bit FNV-1a.
+"""
+
+
+def partition_of(key: bytes, partitions: int, partitioner: str = MURMUR2) -> int:
+    """The partition (0 to `partitions` - 1) of a record with this key in a topic with this partitioner."""
+    return PARTITIONERS[partitioner](key, partitions)
 
 
 def sortable(number: int) -> str:

@@ -12,7 +12,7 @@ from streamstate.app import (
     Rows,
     Source,
 )
-from streamstate.keys import KeyCodec, partition_of
+from streamstate.keys import KeyCodec
 from streamstate.state.operations import Delete, Operation, Put, Value
 from streamstate.state.store import Store
 
@@ -49,7 +49,7 @@ def look_up(app: App, store: Store, counts: Mapping[str, int], lookups: Lookups)
     for name, keys in lookups.items():
         source = app.source(name)
         for key in keys:
-            partition = partition_of(source.key.encode(key), counts[source.topic])
+            partition = source.partition(key, counts[source.topic])
             places.setdefault(partition, []).append((name, key))
     rows: dict[str, dict[Any, str | None]] = {name: {} for name in lookups}
     if places:

@@ -9,7 +9,7 @@ from confluent_kafka import Message
 
 from streamstate.app import App, Record, Source
 from streamstate.errors import BadRecord, RegistryUnavailable, UnknownSchema
-from streamstate.keys import Headers, Marker, partition_of
+from streamstate.keys import PARTITIONERS, Headers, Marker
 from streamstate.keys.framed import Framed
 from streamstate.keys.unread import Unread
 
@@ -132,6 +132,7 @@ def decode_records(
         # Of a deleted user's record in the archive, only the marker is left.
         decode = partial(_unless_null, decode)
     partition, partitions = place
+    partition_of = PARTITIONERS[source.partitioner]
     framed, unread = isinstance(source.key, Framed), isinstance(source.key, Unread)
     entries: list[Entry] = []
     misplaced: set[int] = set()

@@ -135,6 +135,7 @@ def profile_app(declared: Declaration, service: str = SERVICE) -> App:
         EventDecoder([declared.types[name] for name in declared.fields], declared.selection),
         requires_beginning=any(measure.ever for measure in declared.resolved),
         times=EventTimes(times) if times else None,
+        partitioner=declared.partitioner,
     )
     fold = profile_fold(declared, source, ProfileFold(declared, attributes))
     view = profile_view(declared, OverallView(declared) if declared.everywhere else ProfileView(declared))

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from streamstate.keys import CODECS
+from streamstate.keys import CODECS, MURMUR2, PARTITIONERS
 from streamstate.profile.conditions import Condition
 from streamstate.profile.fields import TIMESTAMP, FieldType, FieldWords, field_type, member_tree
 from streamstate.profile.measure import (
@@ -48,6 +48,8 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     where: the profile's events; other records are not counted, and may have other members.
     compact: whether rankings take less memory, and more CPU time: not over all keys, not with `total`, tops up to 64.
         By default wherever possible for all rankings.
+    partitioner: how the topic's producers place keys: murmur2 (Java), by default, crc32 (librdkafka's default: Python,
+        C, Go, .NET) or fnv1a (sarama).
     """
 
     name: str
@@ -63,6 +65,7 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     history: str = ""
     where: dict[str, Any] = {}
     compact: bool | None = None
+    partitioner: str = MURMUR2
 
     @property
     def key_field(self) -> FieldType | None:
@@ -197,6 +200,7 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
             self._require_compact()
 
     def _require_key(self) -> None:
+        require_known(self.partitioner, PARTITIONERS, "partitioner", "partitioner")
         if not self.key.startswith(_IN_VALUE):
             require(self.key not in ("str", "string"), f"there is no key {self.key}; did you mean text?", "key")
             require_known(self.key, CODECS, "key", "key")
@@ -204,6 +208,8 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         path, field = self.key.removeprefix(_IN_VALUE), self.key_field
         example = f"declare its type, such as fields: {{userId: {{type: int, member: {path}}}}}"
         require(field, f"the member {path} is no field; {example}", "key")
+        placed = f"the keys from the value are placed by {MURMUR2}, whatever the producers do; remove the partitioner"
+        require(self.partitioner == MURMUR2, placed, "partitioner")
         kinds = field and field.kind in ("int", "str") and not field.unit
         require(kinds, f"the member {path} is no key; a key is an int, an int(text) or a str", "key")
         name = f"the topic {self.keyed_topic} has letters, digits, dots, hyphens and _, up to 249; take another member"

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from tempfile import TemporaryDirectory
 
 import structlog
@@ -27,9 +28,11 @@ from streamstate.kafka.consumer_group import Membership, Partitions
 from streamstate.kafka.dlq.topic import Refusals
 from streamstate.kafka.held_up import HeldUp
 from streamstate.kafka.presence import REPORT_S, Presence
+from streamstate.kafka.reading import sampled_keys
 from streamstate.kafka.totals import Publisher
 from streamstate.processing.fitness import needed, passed, require_copartitioned
 from streamstate.processing.limits import TimestampLimit
+from streamstate.processing.placement import Placement
 from streamstate.processing.topic_settings import Finding, require_settings, unbounded
 from streamstate.settings import StreamSettings
 from streamstate.spark.backlog.folding import Backlog
@@ -87,6 +90,8 @@ class Stream:
             lambda: self.status.trouble,
         )
         self._log = log.bind(service=app.name, instance=hosted.instance)
+        sampled = partial(sampled_keys, self._topics)
+        self._placement = Placement(app, self._store, self._topics.partitions, sampled)
         callbacks = self._turn, self._snapshots, self._pass_gaps
         self._backlog = Backlog(spark, self._history, settings, tasks, *callbacks, self._log)
         self._joined = False
@@ -288,6 +293,7 @@ class Stream:
         self._membership.commit(positions)
         self.status.moved(positions)
         self.status.folding = True
+        self._placement.look(snapshots)
         self.status.turn()
 
     def _snapshots(self, run: Run) -> Mapping[int, Snapshot]:

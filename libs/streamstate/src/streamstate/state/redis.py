@@ -7,6 +7,7 @@ All keys of a partition start with its hash tag `{<app>:<partition>}`, and so sh
                          backup: time of the last backup, milliseconds since 1970
                          for each topic: offset:<topic>, time:<topic>, target:<topic>, origin:<topic>,
                          begin:<topic>, fold:<topic>
+                         placed:<topic>: the partitioner of sampled keys
                          decisions of operators: allow:<topic>, skip:<topic>:<offset>, rate
                          begun, ended: numbers of the last commit at its begin and end, different after half
                          a commit, deletion or restore
@@ -141,6 +142,10 @@ class RedisStore:
     def throttle(self, partition: int, rate: float | None) -> None:
         key = tag(self._app, partition)
         self._client.hdel(key, "rate") if rate is None else self._client.hset(key, "rate", rate)
+
+    def report_placed(self, partition: int, topic: str, partitioner: str) -> None:
+        """Store which partitioner places the sampled keys of `topic`."""
+        self._client.hset(tag(self._app, partition), f"placed:{topic}", partitioner)
 
     def half_commit(self, partition: int) -> int | None:
         """The number of the commit, or reset, applied in part to `partition`; None for a complete partition."""

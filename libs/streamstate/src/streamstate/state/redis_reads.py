@@ -171,6 +171,7 @@ def _without_values(hash_tag: str, *flat: bytes) -> Snapshot:
         expired=fields["expired"],
         backup=int(own["backup"]) if "backup" in own else None,
         rate=float(own["rate"]) if "rate" in own else None,
+        placed=fields["placed"],
     )
 
 
@@ -223,6 +224,7 @@ _DECODED: Mapping[str, Callable[[bytes], Any]] = {
     "fold": bytes.decode,
     "skip": bytes.decode,
     "allow": _allowance,
+    "placed": bytes.decode,
 }
 """How the values of a group of fields are decoded."""
 

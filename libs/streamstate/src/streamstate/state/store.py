@@ -143,7 +143,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     topic, and `format` is its storage format; states of early releases lack all three. `allowances` are the operator's,
     by topic. `deletions` is as of a `Claim`. `expired` are the times before which entries are expired, by family.
     `backup` is the time of the last backup (milliseconds since 1970), None before the first backup.
-    `rate` is the operator's limit of a build, in records a second.
+    `rate` is the operator's limit of a build, in records a second. `placed` is, by topic, the partitioner of sampled
+    keys, where the stream found another than the declared one.
     """
 
     owner: str | None
@@ -162,6 +163,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     expired: Mapping[str, int] = {}
     backup: int | None = None
     rate: float | None = None
+    placed: Mapping[str, str] = {}
 
     def position_and_time(self, topic: str) -> tuple[int | None, int]:
         """The next offset of `topic` (None: nothing is stored) and the stream time there."""

@@ -3,11 +3,12 @@
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from confluent_kafka import Message, murmur2
+from confluent_kafka import Message
 
 from streamstate.erasure.deletions import erased
 from streamstate.erasure.topic import DeletionTopic
 from streamstate.kafka.history import TopicLog
+from streamstate.processing.decode import MISPLACED
 from streamstate.state.store import DELETIONS, Origin, TopicPartition
 from streamstate.verify.derived_topics import Effects, dead_content
 from streamstate.verify.recount import Recounted, Stored, unequal
@@ -91,8 +92,9 @@ class Counting:
             f"time:{topic}": str(self._times.get(topic, 0)) for topic in self._logs if f"offset:{topic}" in held
         }
         known = {"owner", "epoch", "format", "begun", "ended", "backup", f"offset:{DELETIONS}", f"time:{DELETIONS}"}
-        known |= {f"count:{name}" for name in unsure}
-        fields = "offset", "target", "origin", "begin", "fold", "allow"
+        # A record was misplaced by the partitioner that was declared then.
+        known |= {f"count:{name}" for name in (*unsure, MISPLACED)}
+        fields = "offset", "target", "origin", "begin", "fold", "allow", "placed"
         # A claim stores the fields of all topics, also of topics with fewer partitions.
         known |= {f"{field}:{topic}" for field in fields for topic in self._origins}
         reasons = {name: int(count) for name, count in held.items() if name.startswith(_REASON)}
@@ -131,8 +133,6 @@ class Counting:
             self._counted["dead_letters"] += 1
             self.dead[topic].add(offset, dead_content(message.value()))
             return
-        if self._recounted.placed(declared) and murmur2(message.key() or b"", origin.partitions) != self._partition:
-            self._counted["misplaced_keys"] += 1
         if left_out:
             self.recount.add_erased(declared, time)
             self.published[topic].leave_open(offset)

@@ -77,7 +77,6 @@ class Recounted:
     dead_letters: the dead-letter topic.
     as_declared: a record of the deployment → the record under the service's topic name and in the service's form, None
         when it cannot be read.
-    placed: whether the key of a declared record decides on its partition.
     """
 
     service: str
@@ -86,7 +85,6 @@ class Recounted:
     published: Published | None = None
     dead_letters: str = ""
     as_declared: Callable[[Message], Message | None] = lambda message: message
-    placed: Callable[[Message], bool] = lambda _message: True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dead_letters", self.dead_letters or dead_letter_topic(self.service))

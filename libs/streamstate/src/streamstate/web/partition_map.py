@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 from streamstate.app import App
 from streamstate.deployment.address import Address
 from streamstate.errors import Misconfigured
+from streamstate.keys import MURMUR2
 from streamstate.processing.decode import DEAD, reasons
 from streamstate.state.store import Snapshot
 from streamstate.view import ADMIN, READ, Cost, NamedIds, Part, Scope
@@ -60,6 +61,7 @@ class ViewEntry(msgspec.Struct):
     `anywhere`: any ready instance answers for any key, and `/v1/many` does not. A view over all partitions has an empty
         topic, and a view without a key an empty key. `versioned`: its keys have versions. `names`, `part`, `scope` and
         `cost` are the service's declarations for the gateway. `profile`: the declaration of a profile, by its words.
+        `partitioner`: of the topic: murmur2, crc32 or fnv1a.
     """
 
     name: str
@@ -73,6 +75,7 @@ class ViewEntry(msgspec.Struct):
     cost: Cost = Cost()
     versioned: bool = False
     profile: dict[str, Any] | UnsetType = UNSET
+    partitioner: str = MURMUR2
 
 
 class Processors(msgspec.Struct):
@@ -137,6 +140,7 @@ def entries(app: App) -> list[ViewEntry]:
             view.cost or Cost(OVER_ALL_COST if view.over_all_partitions else 1),
             view.version is not None,
             UNSET if view.profile is UNSET else dict(view.profile),
+            view.partitioner,
         )
         for view in app.views
     ]

@@ -12,7 +12,6 @@ import msgspec
 from streamstate.app import App
 from streamstate.erasure.topic import DeletionTopic
 from streamstate.errors import BadKey
-from streamstate.keys import partition_of
 from streamstate.state.operations import HistoryDays, Read
 from streamstate.view import MOST_MEMBERS
 from streamstate.web.http.problems import Problem
@@ -117,7 +116,7 @@ class UserData:
             # Another service's user may be an invalid key here.
             with suppress(BadKey):
                 user = source.key.parse(key)
-                partition = partition_of(source.key.encode(user), counts[source.topic])
+                partition = source.partition(user, counts[source.topic])
                 reads[partition] += [place.read for place in users.places(user)]
         held: dict[str, Any] = {}
         with suppress(BadKey):

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import msgspec
 
 from streamstate.app import App
+from streamstate.processing.placement import misplaced
 from streamstate.state.store import Snapshot
 from streamstate.texts import plain
 from streamstate.view import Further, Question, View
@@ -73,7 +74,8 @@ class Answers:
                     raise not_ready(detail, partition=partition)
             answer = answer.then({partition: snapshot.values for partition, snapshot in further.items()})
         if answer is None:
-            raise unknown_key(view.name, self.state.warning(snapshots))
+            advised = misplaced(self.app, [view.topic or ""], snapshots.values())
+            raise unknown_key(view.name, self.state.warning(snapshots), "; ".join(advised))
         return json(answer, served_by, self.state.headers_of(snapshots))
 
     async def many(self, views: Mapping[str, View[Any]], request: Request) -> Response:

@@ -38,7 +38,7 @@ def write(of: Deployment, view: View[Any], given: Mapping[str, str], rows: Path,
     logs = Logs(of.app, view, of.settings)
     if span := logs.span():
         require_within(rows, asked, span)
-    parts = [*by_partition(asked, view.key, logs.counts[view.topic or ""])]
+    parts = [*by_partition(asked, view.key, logs.counts[view.topic or ""], view.partitioner)]
     for warning in logs.warnings([partition for partition, _ in parts]):
         typer.echo(f"streamstate: {warning}", err=True)
     work = task(of, view, given, folder)

@@ -1,7 +1,7 @@
 """`streamstate profile check`: the faults of a file, and a count of the topic's last records."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Annotated
 
@@ -16,6 +16,7 @@ from streamstate.cli.output import AsJson, Exit
 from streamstate.cli.profiles.declared import Declared, File, Offsets
 from streamstate.cli.profiles.dry_run import DryRun, FieldReport, dry_run
 from streamstate.processing.decode import RawRecord
+from streamstate.processing.placement import advice, fitting
 from streamstate.processing.topic_settings import Finding
 from streamstate.profile.file import located
 from streamstate.profile.measure import EVER, BadDeclaration, MeasureWords
@@ -49,25 +50,27 @@ def check(
 ) -> None:
     """Check the YAML file of a profile, and count the last records of its topic.
 
-    Exit status 1: most records would be refused, a field is in no event, or keys look like another type; 3: a fault of
-    the file.
+    Exit status 1: most records would be refused, a field is in no event, or keys look like another type, or placed by
+    another partitioner; 3: a fault of the file.
     """
     of = Declared.of(file, alone=no_kafka)
     of.require_free_paths(file)
     declared, source = of.declaration, of.source
-    counted, skipped, findings = None, "--no-kafka", list[Finding]()
+    counted, skipped, mistaken, findings = None, "--no-kafka", list[str](), list[Finding]()
     if not no_kafka:
         try:
-            counted, skipped = dry_run(declared, source, _last(of, records), of.latest), ""
+            begins, ends = of.bounds()
+            last = _last(of, begins, ends, records)
+            counted, skipped = dry_run(declared, source, last, of.latest), ""
+            mistaken = [counted.keys, _other_partitioner(of, islice(of.records(begins), records), last, len(ends))]
             findings = of.findings()
         except KafkaException as error:
             if error.args[0].code() not in _AWAY:
                 raise
             skipped = f"no Kafka at {of.settings.kafka}: correct STREAMSTATE_KAFKA, or give --no-kafka"
     measures = {name: _text(words) for name, words in declared.measures.items()}
-    faults = counted.faults if counted else []
-    if counted and counted.keys:
-        faults.insert(0, str(located(BadDeclaration(counted.keys, "key"), file, file.read_text())))
+    faults = [str(located(BadDeclaration(reason, "key"), file, file.read_text())) for reason in mistaken if reason]
+    faults += counted.faults if counted else []
     faults += [finding.text for finding in findings if finding.effect != "nothing"]
     warnings = [finding.text for finding in findings if finding.effect == "nothing"]
     answer = Checked(of.app.name, source.topic, declared.path, measures, counted, skipped, faults, warnings)
@@ -78,9 +81,20 @@ def check(
         raise typer.Exit(Exit.UNREACHABLE)
 
 
-def _last(of: Declared, number: int) -> dict[int, list[RawRecord]]:
+def _other_partitioner(
+    of: Declared,
+    first: Iterable[tuple[int, RawRecord]],
+    last: Mapping[int, Sequence[RawRecord]],
+    partitions: int,
+) -> str:
+    """What to do where the keys of the sampled records are placed otherwise than declared; empty where they are not."""
+    sample = [*first, *((partition, record) for partition, records in last.items() for record in records)]
+    fits = fitting(of.source, ((partition, key) for partition, (*_, key, _) in sample), partitions)
+    return advice(of.app, of.source, fits)
+
+
+def _last(of: Declared, begins: Offsets, ends: Offsets, number: int) -> dict[int, list[RawRecord]]:
     """The last `number` records, by partition: evenly of all partitions, as far as they have records."""
-    begins, ends = of.bounds()
     read: defaultdict[int, list[RawRecord]] = defaultdict(list)
     if starts := _starts(begins, ends, number):
         for partition, record in islice(of.records(starts), number):

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from streamstate.errors import BadKey, Declined
 from streamstate.history.answers.columns import KEY
 from streamstate.history.answers.times import Span, shown
-from streamstate.keys import KeyCodec, partition_of
+from streamstate.keys import MURMUR2, KeyCodec, partition_of
 from streamstate.texts import milliseconds
 
 TIME = pa.timestamp("ms", tz="UTC")
@@ -56,10 +56,12 @@ def require_within(path: Path, rows: "pa.Table", span: Span) -> None:
         raise Declined(msg)
 
 
-def by_partition(rows: "pa.Table", codec: KeyCodec[Any], partitions: int) -> Iterator[tuple[int, "pa.Table"]]:
+def by_partition(
+    rows: "pa.Table", codec: KeyCodec[Any], partitions: int, partitioner: str = MURMUR2
+) -> Iterator[tuple[int, "pa.Table"]]:
     """The rows of each partition that has rows, by time. Raises `BadKey` for a text that names no key."""
     keys: Any = rows["key"].combine_chunks().dictionary_encode()
-    of_key = [partition_of(_encoded(codec, text), partitions) for text in keys.dictionary.to_pylist()]
+    of_key = [partition_of(_encoded(codec, text), partitions, partitioner) for text in keys.dictionary.to_pylist()]
     places = np.array(of_key, np.int32)[keys.indices.to_numpy()]
     order = np.lexsort((rows["time"].to_numpy(), places))
     ordered, counts = rows.take(order), np.bincount(places)

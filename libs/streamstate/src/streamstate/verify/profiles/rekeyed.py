@@ -131,5 +131,4 @@ def recounted(app: App, declared: Declaration) -> Recounted:
         app.topics,
         partial(RekeyedRecount, declared, topic),
         Published(topic, keys.caused, content, own=True),
-        placed=lambda message: message.topic() != declared.topic,
     )

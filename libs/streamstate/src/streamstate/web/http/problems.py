@@ -68,10 +68,14 @@ def bad_body(reason: str) -> Problem:
     return Problem(400, "bad-body", detail)
 
 
-def unknown_key(view: str, warning: str = "") -> Problem:
-    """warning: why the state may lack the key, after which the same request may succeed."""
+def unknown_key(view: str, warning: str = "", misplaced: str = "") -> Problem:
+    """warning: why the state may lack the key, after which the same request may succeed.
+
+    misplaced: why a right key may be unknown, and what the operator does about it.
+    """
     reason = f": {warning}" if warning else ""
-    detail = f"nothing is known of this key in {view}; check the key, or ask again later{reason}"
+    step = misplaced or f"check the key, or ask again later{reason}"
+    detail = f"nothing is known of this key in {view}; {step}"
     return Problem(404, "unknown-key", detail)
 
 

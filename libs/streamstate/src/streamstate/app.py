@@ -49,6 +49,9 @@ class Emit(msgspec.Struct, frozen=True):
 LATE = "late_records"
 """The counter of records too late for their window: after its end and grace, or of an expired day."""
 
+NULLS = "null_values"
+"""The counter of records without a value, such as Debezium's tombstones, which are no events of a profile."""
+
 
 class Count(msgspec.Struct, frozen=True):
     """Add `by` to the partition's counter `what`, shown in `/metrics` and as exact as the state."""

@@ -1,7 +1,8 @@
 """JSON values as a service's own types."""
 
+import re
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -9,10 +10,15 @@ from streamstate.errors import BadRecord
 
 V = TypeVar("V")
 
+_SURROGATE = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_ALONE = re.compile(rb"(%b%b|\\[^u]|\\u(?![dD][89a-fA-F]))|%b|%b" % (*_SURROGATE, *_SURROGATE))
+"""Matches each escape; the group is empty for a surrogate that is in no pair."""
+_NO_UTF8 = b"\xff"
+
 
 def json_decoder(kind: type[V]) -> Callable[[bytes | None], V]:
     """A strict decoder of JSON values: exactly the types of `kind`, further members ignored, null refused."""
-    decode = msgspec.json.Decoder(kind).decode
+    decode = struct_decoder(kind)
 
     def strict(value: bytes | None) -> V:
         if value is None:
@@ -21,3 +27,38 @@ def json_decoder(kind: type[V]) -> Callable[[bytes | None], V]:
         return decode(value)
 
     return strict
+
+
+def struct_decoder(kind: type[V], **options: Any) -> Callable[[bytes], V]:
+    """A decoder of JSON into a struct. Texts of other members may have surrogates without a pair, or be no UTF-8.
+
+    options: of `msgspec.json.Decoder`. It raises `BadRecord` with the name of a member for such a text.
+    """
+    decode = msgspec.json.Decoder(kind, **options).decode
+
+    def read(value: bytes) -> V:
+        try:
+            return decode(value)
+        except msgspec.ValidationError:
+            raise
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            # msgspec refuses surrogates without a pair everywhere, and bytes that are no UTF-8 where they are read.
+            mended = _ALONE.sub(lambda escape: escape[1] or _NO_UTF8, value)
+        try:
+            return decode(mended)
+        except UnicodeDecodeError as error:
+            msg = f"{_unreadable(kind, mended)} is no text of UTF-8; a surrogate needs its pair"
+            raise BadRecord(msg) from error
+
+    return read
+
+
+def _unreadable(kind: Any, value: bytes) -> str:
+    """The outermost member with a text that is no UTF-8."""
+    for field in msgspec.structs.fields(kind):
+        alone = msgspec.defstruct("Alone", [("member", field.type, None)], rename={"member": field.encode_name})
+        try:
+            msgspec.json.decode(value, type=alone)
+        except UnicodeDecodeError:
+            return f"the member {field.encode_name}"
+    return "the name of a member"

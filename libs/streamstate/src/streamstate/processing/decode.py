@@ -124,7 +124,8 @@ def decode_records(
     """Decode the records of one partition of a topic; `place` is the partition, and the partition count of the topic.
 
     Records before the `stored` position are left out. Only decoded records advance the stream time; the fold may refuse
-    more. A misplaced key (of a producer with another partitioner) is reported and still folded in its partition: a skipped record would be lost.
+    more. A misplaced key (of a producer with another partitioner) is reported and still folded in its partition: a
+    skipped record would be lost.
     """
     topic, decode_key, decode, times = source.own_name, source.key.decode, source.decode, source.times
     partition, partitions = place

@@ -1,15 +1,17 @@
 """Values without a schema: the output of Kafka's own serializers, and the input of services."""
 
+import re
 import struct
 from collections.abc import Callable, Mapping
 from typing import Any
-from uuid import UUID
 
 import msgspec
 
 from streamstate.app import Form
 from streamstate.errors import BadRecord
+from streamstate.keys import UUID_PATTERN
 
+_UUID = re.compile(UUID_PATTERN, re.IGNORECASE)
 _json = msgspec.json.Encoder(decimal_format="number").encode
 
 WITHIN = "."
@@ -37,8 +39,10 @@ def _text(raw: bytes) -> str:
     return raw.decode()
 
 
-def _uuid(raw: bytes) -> str:
-    return str(UUID(raw.decode()))
+def _uuid(text: str) -> str:
+    if not _UUID.fullmatch(text):
+        raise ValueError(text)
+    return text.lower()
 
 
 SERDES: Mapping[str, tuple[Read, Write]] = {
@@ -47,7 +51,7 @@ SERDES: Mapping[str, tuple[Read, Write]] = {
     "long": _numbers(">q"),
     "int": _numbers(">i"),
     "double": _numbers(">d"),
-    "uuid": (_uuid, lambda value: str(UUID(value)).encode()),
+    "uuid": (lambda raw: _uuid(raw.decode()), lambda value: _uuid(value).encode()),
     "bytes": (bytes, lambda value: value.encode() if isinstance(value, str) else value),
 }
 """How values of each format are read and written: numbers as int and float, strings and UUIDs as str."""

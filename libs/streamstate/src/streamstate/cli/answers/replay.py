@@ -102,9 +102,9 @@ def named_view(of: Deployment, name: str) -> View[Any]:
 
 def milliseconds(text: str) -> int:
     """A time in milliseconds since 1970. Raises typer's error for another text."""
-    if text.isdecimal():
-        return int(text)
     try:
+        if text.isascii() and text.isdecimal():
+            return int(text)
         time = datetime.fromisoformat(text)
     except ValueError as error:
         msg = f"{text} is no time; write 2026-01-31T09:00:00Z, or milliseconds since 1970"

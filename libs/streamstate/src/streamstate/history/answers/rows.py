@@ -78,7 +78,7 @@ def _moments(path: Path, texts: Iterable[str | None]) -> Iterator[datetime | int
 
 def _moment(text: str | None) -> datetime | int | None:
     """The time of a text. Raises `ValueError` for another text."""
-    if not text or text.strip().isdecimal():
+    if not text or (text.isascii() and text.strip().isdecimal()):
         return int(text) if text else None
     time = datetime.fromisoformat(text.strip())
     return time if time.tzinfo else time.replace(tzinfo=UTC)

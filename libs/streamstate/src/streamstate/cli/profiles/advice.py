@@ -25,8 +25,8 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _DIGITS = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 _LIST, _OBJECT = "list", "object"
 _MOST_DECIMALS = 9
-_LONGER = f"decimal of more than {_MOST_DECIMALS} digits"
-"""As a sum of floats has them."""
+_LONGER = f"decimal(>{_MOST_DECIMALS})"
+"""More decimals than any type has, such as of a sum of floats; behind the other decimals in the order of text."""
 
 
 def members(source: Source[Any, Any], values: Iterable[bytes | None]) -> Members:
@@ -67,7 +67,7 @@ def readable(kinds: Iterable[str]) -> str:
     if found <= {"int", "int(text)"}:
         return "int(text)" if len(found) > 1 else "int"
     if all(kind == "int" or kind.startswith("decimal") for kind in found):
-        return _LONGER if _LONGER in found else max(found - {"int"})
+        return max(found - {"int"})
     return "bool" if found == {"bool"} else ""
 
 

@@ -7,8 +7,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamstate.app import NULLS
+from streamstate.formats.applied import formatted
+from streamstate.formats.format import Format
+from streamstate.formats.registered.registry import Registry
 from streamstate.keys import LONG
-from streamstate.profile import profile_app
+from streamstate.profile import Profile, profile_app, total
 from streamstate.profile.file import parse
 from streamstate.state.memory import MemoryStore
 from streamstate.testing import Driver
@@ -118,15 +121,16 @@ def test_a_number_or_its_text_has_one_value(member: str, written: str, stored: i
     assert [member in str(letter.error) for letter in driver.dead] == [True] * (stored is None)
 
 
-UNREAD = [
-    '"\\ud83d"', '"\\udc00\\ud83d"', '"\\ud83d\\ud83d\\ude00"', '{"\\ud83d": 1}', '["\\\\ud83d"]', "1e99999999",
-    "1e99999999999999999999", "9" * 5_000, '"\udcff"', '{"\udcff": "\udced"}', '" 7 "',
+TEXTS = [
+    '"\\ud83d"', '"\\udc00\\ud83d"', '"\\ud83d\\ud83d\\ude00"', '{"\\ud83d": 1}', '["\\\\ud83d"]', '"\udcff"',
+    '{"\udcff": "\udced"}', '" 7 "',
 ]  # fmt: skip
-"""Texts without UTF-8 and numbers without end. `\udcff` is the byte 0xff."""
+"""Texts without UTF-8; `\udcff` is the byte 0xff."""
+NUMBERS = ["1e99999999", "1e99999999999999999999", "9" * 5_000]
 texts = st.text(st.characters(codec="utf-8") | st.characters(categories=["Cs"]) | st.just("\\"), max_size=5)
 
 
-@given(other=st.sampled_from(UNREAD) | texts.map(json.dumps), last=st.booleans())
+@given(other=st.sampled_from(TEXTS + NUMBERS) | texts.map(json.dumps), last=st.booleans())
 @example(other='"\\ud83d"', last=True)
 def test_what_is_not_read_is_not_judged(other: str, last: bool) -> None:
     members = ['"whole": 7', f'"other": {other}', '"in": {"text": "\\ud83d\\ude00"}']
@@ -134,6 +138,25 @@ def test_what_is_not_read_is_not_judged(other: str, last: bool) -> None:
     driver, numbers = folded(text.encode(errors="surrogateescape"))
     assert driver.dead == []
     assert numbers == {"#": 1, "whole": 7, "text": 1}
+
+
+@pytest.mark.parametrize("other", TEXTS)
+def test_what_is_not_read_of_renamed_members_is_not_judged(other: str) -> None:
+    value = f'{{"n": 7, "other": {other}}}'.encode(errors="surrogateescape")
+    source = formatted(APP, {"shop": Format(value="json", fields={"whole": "n"})}, Registry("")).source("shop")
+    assert source.decode(1, value).f0 == 7
+
+
+def test_a_class_rounds_as_a_file_does() -> None:
+    class Rounded(Profile, topic="shop", path="/v1/users/<key>/rounded", fields={"price": "decimal(2, round)"}):
+        spent = total("price")
+
+    text = (
+        DECLARED[: DECLARED.index("fields:")]
+        + "fields: {price: 'decimal(2, round)'}\nmeasures: {spent: {total: price}}"
+    )
+    assert Rounded.declared.state == parse(text).state
+    assert Rounded.declared.state != parse(text.replace(", round", "")).state
 
 
 @pytest.mark.parametrize("text", ['"\\ud83d"', '"a\\udc00"', '"\udcff"'])

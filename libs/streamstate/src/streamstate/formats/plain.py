@@ -1,8 +1,11 @@
 """Values without a schema: the output of Kafka's own serializers, and the input of services."""
 
+import json
+import math
 import re
 import struct
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -12,7 +15,7 @@ from streamstate.errors import BadRecord
 from streamstate.keys import UUID_PATTERN
 
 _UUID = re.compile(UUID_PATTERN, re.IGNORECASE)
-_json = msgspec.json.Encoder(decimal_format="number").encode
+_encode = msgspec.json.Encoder(decimal_format="number").encode
 
 WITHIN = "."
 """Between the names of a member and of a member within it."""
@@ -35,6 +38,32 @@ def _numbers(layout: str) -> tuple[Read, Write]:
     return read, packed.pack
 
 
+def read_json(raw: bytes) -> Any:
+    """A JSON value. Its texts may have surrogates without a pair, as its reader may not read them.
+
+    Raises `msgspec.DecodeError`, or `UnicodeDecodeError`.
+    """
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        with suppress(ValueError, RecursionError):
+            return json.loads(raw.decode(errors="surrogateescape"), parse_constant=int, parse_float=_finite)
+        raise
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        raise ValueError(text)
+    return number
+
+
+def _json(value: Any) -> bytes:
+    try:
+        return _encode(value)
+    except UnicodeEncodeError:
+        return json.dumps(value).encode()
+
+
 def _text(raw: bytes) -> str:
     return raw.decode()
 
@@ -46,7 +75,7 @@ def _uuid(text: str) -> str:
 
 
 SERDES: Mapping[str, tuple[Read, Write]] = {
-    "json": (msgspec.json.decode, _json),
+    "json": (read_json, _json),
     "string": (_text, lambda value: str(value).encode()),
     "long": _numbers(">q"),
     "int": _numbers(">i"),

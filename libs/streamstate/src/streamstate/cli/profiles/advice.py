@@ -10,6 +10,7 @@ import msgspec
 
 from streamstate.app import Source
 from streamstate.errors import BadRecord
+from streamstate.formats.plain import read_json
 from streamstate.formats.reading import FormatDecoder
 from streamstate.keys import CODECS, DIGITS, INT, LONG, PAIR, TEXT, UUID, KeyCodec
 from streamstate.processing.decode import DeadLetter
@@ -36,7 +37,7 @@ def members(source: Source[Any, Any], values: Iterable[bytes | None]) -> Members
         try:
             own = value or b""
             own = source.decode.read(own) if isinstance(source.decode, FormatDecoder) else own
-            content = msgspec.json.decode(own)
+            content = read_json(own)
         except Exception:  # noqa: BLE001, S112, a refused record is reported by its reason
             continue
         for path, kind in _kinds(content):

@@ -47,8 +47,9 @@ class Inventory(Recount):
 
     def _move(self, topic: str, store: str, change: dict[str, Any] | None) -> bool:
         item, quantity = (change or {}).get("item"), (change or {}).get("quantity")
-        is_text = isinstance(item, str) and text_key(item.encode(errors="surrogatepass")) is not None
-        if not is_text or not 1 <= len(item) <= LONGEST:
+        if not isinstance(item, str) or not 1 <= len(item) <= LONGEST:
+            return False
+        if text_key(item.encode(errors="surrogatepass")) is None:
             return False
         if type(quantity) is not int or not 1 <= quantity <= MOST:
             return False

@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from devkit.registry import app
 from streamstate.app import App
 from streamstate.bootstrap import deployed
+from streamstate.formats.event_times import EventTimes
 from streamstate.keys import LONG
 from streamstate.profile import profile_app
 from streamstate.profile.file import parse
 from streamstate.settings import ServiceSettings
 from streamstate.state.memory import MemoryStore
 from streamstate.testing import Driver
-from streamstate.verify.own_form import OwnForm
+from streamstate.verify.own_form import OwnForm, bounded
 from tests.raw import plain, play_json
 
 DAY_MS = 86_400_000
@@ -147,5 +148,7 @@ def test_bounds_know_units_and_kinds_of_events(beyond: str, latest: int) -> None
     place: dict[str, Any] = {"topic": "shop", "partition": 0, "key": LONG.encode(1), "timestamp": (1, NOW)}
     as_declared = [OwnForm(own, of)(Message(offset=n, value=each, **place)) for n, each in enumerate(values)]
     bounded = values[2].replace(str(YEAR_2100 * 1_000).encode(), str(latest * 1_000).encode())
+    noted = bounded(EventTimes({"at": ("order.at", "us")}, 0, clamp=True), values[2][:-1] + b', "a": "\\ud83d"}', NOW)
+    assert noted and f'"{NOW * 1_000}"'.encode() in noted
     expected = [values[0], values[1], None if beyond == "refuse" else bounded]
     assert [each and each.value() for each in as_declared] == expected

@@ -34,7 +34,7 @@ def struct_decoder(kind: type[V], **options: Any) -> Callable[[bytes], V]:
 
     options: of `msgspec.json.Decoder`. It raises `BadRecord` with the name of a member for such a text.
     """
-    decode = msgspec.json.Decoder(kind, **options).decode
+    decode: Callable[[bytes], V] = msgspec.json.Decoder(kind, **options).decode
 
     def read(value: bytes) -> V:
         try:
@@ -42,15 +42,22 @@ def struct_decoder(kind: type[V], **options: Any) -> Callable[[bytes], V]:
         except msgspec.ValidationError:
             raise
         except (msgspec.DecodeError, UnicodeDecodeError):
-            # msgspec refuses surrogates without a pair everywhere, and bytes that are no UTF-8 where they are read.
-            mended = _ALONE.sub(lambda escape: escape[1] or _NO_UTF8, value)
+            safe = without_surrogates(value)
         try:
-            return decode(mended)
+            return decode(safe)
         except UnicodeDecodeError as error:
-            msg = f"{_unreadable(kind, mended)} is no text of UTF-8; a surrogate needs its pair"
+            msg = f"{_unreadable(kind, safe)} has a text that is no UTF-8, or a surrogate without its pair: {error}"
             raise BadRecord(msg) from error
 
     return read
+
+
+def without_surrogates(value: bytes) -> bytes:
+    """The JSON `value` with a byte that is no UTF-8 for each surrogate without a pair.
+
+    msgspec refuses such surrogates everywhere, and bytes that are no UTF-8 where they are read.
+    """
+    return _ALONE.sub(lambda escape: escape[1] or _NO_UTF8, value)
 
 
 def _unreadable(kind: Any, value: bytes) -> str:

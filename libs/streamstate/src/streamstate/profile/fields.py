@@ -91,18 +91,17 @@ class FieldType(NamedTuple):
             raise ValueError(msg)
         return value  # type: ignore[return-value]
 
-    def read(self, written: Any) -> Value:
+    def read(self, value: Any) -> Value:
         """The member of a record, a float as `Float`, as in the state. Raises `BadRecord`."""
         try:
             if self.written == _ROUND:
-                return self._scaled(_number(written).quantize(Decimal(1).scaleb(-self.scale), context=_ROUNDED))
-            number = _exact(written)
+                digits = Decimal(1).scaleb(-self.scale)
+                return self._scaled(Decimal(_written(value)).quantize(digits, context=_ROUNDED))
             if self.kind == "decimal":
-                return self._scaled(number)
-            whole = math.floor(number * _MILLISECONDS.get(self.written, 1))
-            spelled = bool(self.unit) or (whole == number and (type(written) is not str or "." not in written))
-            if spelled and -(2**63) <= whole < 2**63:
-                return whole
+                return self._scaled(_exact(value))
+            number = math.floor(_exact(value) * _MILLISECONDS[self.unit]) if self.unit else _whole(value)
+            if -(2**63) <= number < 2**63:
+                return number
         except (ArithmeticError, ValueError):
             pass
         noun = "time" if self.unit else "whole number" if self.kind == "int" else "number"
@@ -147,19 +146,31 @@ class Float(str):
     __slots__ = ()
 
 
-def _number(written: Any) -> Decimal:
-    """The number in a JSON number or text. A text has no exponent, and no other digits, spaces or signs than JSON has.
+def _written(value: Any) -> int | str:
+    """A JSON number, or a text that has no exponent, and no other digits, spaces or signs than JSON has.
 
-    Raises ValueError for another value, and ArithmeticError.
+    Raises ValueError for another value.
     """
-    if type(written) not in (int, str, Float) or (type(written) is str and not _NUMBER.fullmatch(written)):
-        raise ValueError(written)
-    return Decimal(written)
+    if type(value) not in (int, str, Float) or (type(value) is str and not _NUMBER.fullmatch(value)):
+        raise ValueError(value)
+    return value  # type: ignore[no-any-return]
 
 
-def _exact(written: Any) -> Decimal:
-    """The same of up to 28 digits, so that arithmetic is exact. Raises ArithmeticError for another."""
-    return _EXACT.create_decimal(_number(written))
+def _exact(value: Any) -> Decimal:
+    """The number of up to 28 digits, so that arithmetic is exact. Raises ValueError, or ArithmeticError for more."""
+    return _EXACT.create_decimal(_written(value))
+
+
+def _whole(value: Any) -> int:
+    """The whole number. Raises ValueError, or ArithmeticError."""
+    if type(value) is Float:
+        exact = _exact(value)
+        if (whole := int(exact)) == exact:
+            return whole
+        raise ValueError(value)
+    if type(value) is str and "." in value:
+        raise ValueError(value)
+    return int(_written(value))
 
 
 def _numeric_member(value: int) -> str:

@@ -14,6 +14,7 @@ from streamstate.app import App, Source
 from streamstate.errors import OutOfBounds, RegistryUnavailable
 from streamstate.formats.event_times import EventTimes
 from streamstate.formats.reading import FormatDecoder
+from streamstate.formats.typed import without_surrogates
 from streamstate.keys import KeyCodec
 from streamstate.processing.decode import raw_record, topics_with_header_ids
 from streamstate.profile.declaration import Declaration
@@ -105,7 +106,7 @@ def bounded(times: EventTimes, value: bytes | None, timestamp: int) -> bytes | N
     content = content_of(value)
     for path, unit in times.members.values():
         *around, last = path.split(".")
-        inner = content
+        inner: Any = content
         for name in around:
             inner = inner.get(name) if isinstance(inner, dict) else None
         written = inner.get(last) if isinstance(inner, dict) else None
@@ -125,7 +126,7 @@ def bounded(times: EventTimes, value: bytes | None, timestamp: int) -> bytes | N
 def _replaced(value: bytes, path: list[str], member: bytes) -> bytes:
     """The object `value` with `member` at `path`, and all other bytes as they were."""
     name, *inner = path
-    members = msgspec.json.decode(value, type=dict[str, msgspec.Raw])
+    members = msgspec.json.decode(without_surrogates(value), type=dict[str, msgspec.Raw])
     members[name] = msgspec.Raw(_replaced(bytes(members[name]), inner, member) if inner else member)
     texts = (msgspec.json.encode(each) + b": " + bytes(raw) for each, raw in members.items())
     return b"{" + b", ".join(texts) + b"}"

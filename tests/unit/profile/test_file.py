@@ -86,6 +86,8 @@ MEASURE = HEAD + "measures:\n  plays: {count: all}\n  "
         ),
         (MEASURE + "p: {top: 1_0, of: ms}", 8, "YAML reads 1_0 as 10; write 10"),
         (MEASURE + 'p: {top: !!int "010", of: ms}', 8, "YAML reads 010 as 8; write 8"),
+        (HEAD + 'part: !!bool "maybe"\nmeasures: {plays: {count: all}}', 6, "this is no YAML"),
+        (HEAD + 'summary: !!timestamp "soon"\nmeasures: {plays: {count: all}}', 6, "this is no YAML"),
         (HEAD + "part: Yes\nmeasures: {plays: {count: all}}", 6, "YAML reads Yes as true; write true"),
         (HEAD + "compact: off\nmeasures: {plays: {count: all}}", 6, "YAML reads off as false; write false"),
         (MEASURE + "p: {count: all, where: {ms: {lt: 2026-11-28}}}", 8, "as a time; write milliseconds since 1970"),

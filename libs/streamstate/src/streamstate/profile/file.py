@@ -95,7 +95,8 @@ class _Loader(yaml.SafeLoader):
             if isinstance(node, yaml.ScalarNode):
                 node.value.encode()
             return super().construct_object(node, deep)
-        except ValueError as error:
+        except (ValueError, KeyError, AttributeError) as error:
+            # Of a text with the tag of a truth value or time, PyYAML raises the last two.
             raise yaml.constructor.ConstructorError(None, None, str(error), node.start_mark) from error
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import Any, TypeVar
 
 import msgspec
@@ -14,6 +15,10 @@ _SURROGATE = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}
 _ALONE = re.compile(rb"(%b%b|\\[^u]|\\u(?![dD][89a-fA-F]))|%b|%b" % (*_SURROGATE, *_SURROGATE))
 """Matches each escape; the group is empty for a surrogate that is in no pair."""
 _NO_UTF8 = b"\xff"
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
+
+EXACT = Context(prec=28, Emin=-99, Emax=99, traps=[InvalidOperation, Inexact])
+"""Exact arithmetic of numbers of up to 28 digits."""
 
 
 def json_decoder(kind: type[V]) -> Callable[[bytes | None], V]:
@@ -69,3 +74,36 @@ def _unreadable(kind: Any, value: bytes) -> str:
         except UnicodeDecodeError:
             return f"the member {field.encode_name}"
     return "the name of a member"
+
+
+class Float(str):
+    """The text of a JSON number with decimals or an exponent."""
+
+    __slots__ = ()
+
+
+def json_number(value: Any) -> int | str:
+    """A JSON number, or a text that has no exponent, and no other digits, spaces or signs than JSON has.
+
+    Raises ValueError for another value.
+    """
+    if type(value) not in (int, str, Float) or (type(value) is str and not _NUMBER.fullmatch(value)):
+        raise ValueError(value)
+    return value  # type: ignore[no-any-return]
+
+
+def exact_number(value: Any) -> Decimal:
+    """The number of up to 28 digits, so that arithmetic is exact. Raises ValueError, or ArithmeticError for more."""
+    return EXACT.create_decimal(json_number(value))
+
+
+def whole_number(value: Any) -> int:
+    """The whole number. Raises ValueError, or ArithmeticError."""
+    if type(value) is Float:
+        number = exact_number(value)
+        if (integer := int(number)) == number:
+            return integer
+        raise ValueError(value)
+    if type(value) is str and "." in value:
+        raise ValueError(value)
+    return int(json_number(value))

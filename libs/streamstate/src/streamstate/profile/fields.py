@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from decimal import Context, Decimal, Inexact, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from operator import attrgetter
 from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, Meta
 
 from streamstate.errors import BadRecord
-from streamstate.formats.typed import struct_decoder
+from streamstate.formats.typed import EXACT, Float, exact_number, json_number, struct_decoder, whole_number
 from streamstate.keys import TEXT_MAX_BYTES, sortable
 
 TIMESTAMP = "timestamp"
@@ -27,9 +27,7 @@ _MILLISECONDS: Mapping[str, Decimal] = {
     "us": Decimal("0.001"),
     "ns": Decimal("0.000001"),
 }
-_EXACT = Context(prec=28, Emin=-99, Emax=99, traps=[InvalidOperation, Inexact])
 _ROUNDED = Context(prec=28, traps=[InvalidOperation])
-_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 _UNREADABLE = re.compile(r'["\\\x00-\x1f]')
 _INT = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 _TEXT = Annotated[str, Meta(max_length=TEXT_MAX_BYTES)]
@@ -81,7 +79,7 @@ class FieldType(NamedTuple):
         """A literal of a declaration as in the state. Raises ValueError for another type."""
         if self.kind == "decimal":
             try:
-                return self._scaled(_exact(Float(value) if isinstance(value, float | Decimal) else value))
+                return self._scaled(exact_number(Float(value) if isinstance(value, float | Decimal) else value))
             except (ArithmeticError, ValueError) as error:
                 msg = f"{self.name} has more than {self.scale} decimals, or is no number of 64 bits"
                 raise ValueError(msg) from error
@@ -96,10 +94,10 @@ class FieldType(NamedTuple):
         try:
             if self.written == _ROUND:
                 digits = Decimal(1).scaleb(-self.scale)
-                return self._scaled(Decimal(_written(value)).quantize(digits, context=_ROUNDED))
+                return self._scaled(Decimal(json_number(value)).quantize(digits, context=_ROUNDED))
             if self.kind == "decimal":
-                return self._scaled(_exact(value))
-            number = math.floor(_exact(value) * _MILLISECONDS[self.unit]) if self.unit else _whole(value)
+                return self._scaled(exact_number(value))
+            number = math.floor(exact_number(value) * _MILLISECONDS[self.unit]) if self.unit else whole_number(value)
             if -(2**63) <= number < 2**63:
                 return number
         except (ArithmeticError, ValueError):
@@ -111,7 +109,7 @@ class FieldType(NamedTuple):
 
     def _scaled(self, number: Decimal) -> int:
         """The number as in the state. Raises ValueError, or ArithmeticError."""
-        scaled = _EXACT.scaleb(number, self.scale)
+        scaled = EXACT.scaleb(number, self.scale)
         if -(2**63) <= scaled < 2**63 and scaled == (whole := int(scaled)):
             return whole
         raise ValueError(number)
@@ -138,39 +136,6 @@ class FieldType(NamedTuple):
     def answered_value(self, value: Value) -> Value | float:
         """A stored value in an answer."""
         return value / 10**self.scale if self.scale else value
-
-
-class Float(str):
-    """The text of a JSON number with decimals or an exponent."""
-
-    __slots__ = ()
-
-
-def _written(value: Any) -> int | str:
-    """A JSON number, or a text that has no exponent, and no other digits, spaces or signs than JSON has.
-
-    Raises ValueError for another value.
-    """
-    if type(value) not in (int, str, Float) or (type(value) is str and not _NUMBER.fullmatch(value)):
-        raise ValueError(value)
-    return value  # type: ignore[no-any-return]
-
-
-def _exact(value: Any) -> Decimal:
-    """The number of up to 28 digits, so that arithmetic is exact. Raises ValueError, or ArithmeticError for more."""
-    return _EXACT.create_decimal(_written(value))
-
-
-def _whole(value: Any) -> int:
-    """The whole number. Raises ValueError, or ArithmeticError."""
-    if type(value) is Float:
-        exact = _exact(value)
-        if (whole := int(exact)) == exact:
-            return whole
-        raise ValueError(value)
-    if type(value) is str and "." in value:
-        raise ValueError(value)
-    return int(_written(value))
 
 
 def _numeric_member(value: int) -> str:

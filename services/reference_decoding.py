@@ -30,7 +30,9 @@ def _refuse(constant: str) -> None:
 def document(value: bytes | None) -> dict[str, Any] | None:
     """A JSON object, None for another value."""
     try:
-        content = json.loads((value or b"").decode(), parse_constant=_refuse)
+        # Texts of members that are not read may have no UTF-8, and numbers any length.
+        text = (value or b"").decode(errors="surrogateescape")
+        content = json.loads(text, parse_constant=_refuse, parse_int=lambda digits: int(digits[:99]))
     except (ValueError, RecursionError):
         return None
     return content if isinstance(content, dict) else None

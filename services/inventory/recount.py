@@ -49,6 +49,8 @@ class Inventory(Recount):
         item, quantity = (change or {}).get("item"), (change or {}).get("quantity")
         if not isinstance(item, str) or not 1 <= len(item) <= LONGEST:
             return False
+        if text_key(item.encode(errors="surrogatepass")) is None:
+            return False
         if type(quantity) is not int or not 1 <= quantity <= MOST:
             return False
         self._stock[store][item] += -quantity if topic == "sold" else quantity

@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from devkit.registry import app
 from streamstate.app import App
 from streamstate.bootstrap import deployed
+from streamstate.formats.event_times import EventTimes
 from streamstate.keys import LONG
 from streamstate.profile import profile_app
 from streamstate.profile.file import parse
 from streamstate.settings import ServiceSettings
 from streamstate.state.memory import MemoryStore
 from streamstate.testing import Driver
-from streamstate.verify.own_form import OwnForm
+from streamstate.verify.own_form import OwnForm, bounded
 from tests.raw import plain, play_json
 
 DAY_MS = 86_400_000
@@ -149,3 +150,10 @@ def test_bounds_know_units_and_kinds_of_events(beyond: str, latest: int) -> None
     bounded = values[2].replace(str(YEAR_2100 * 1_000).encode(), str(latest * 1_000).encode())
     expected = [values[0], values[1], None if beyond == "refuse" else bounded]
     assert [each and each.value() for each in as_declared] == expected
+
+
+def test_a_bounded_time_leaves_the_other_members_as_they_are() -> None:
+    times = EventTimes({"at": ("order.at", "us")}, ahead_ms=0, clamp=True)
+    others = b'"note": "\\ud83d", "sum": 1e5, "order": {"id": 7.0, "at": "%d"}}'
+    value = bounded(times, b"{" + others % (YEAR_2100 * 1_000), NOW)
+    assert value == b"{" + (others % (NOW * 1_000)).replace(b"\\ud83d", b"\xff")

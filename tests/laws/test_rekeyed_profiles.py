@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamstate.app import NULLS
 from streamstate.erasure.applying import personal
 from streamstate.kafka.dlq.records import derived
 from streamstate.kafka.producer import Headers
@@ -159,6 +160,14 @@ def test_records_of_another_kind_need_no_key() -> None:
     assert str(driver.dead[0].error) == "the member buyer.id is missing or null; it is the key"
     # Another `where` selects other records of the same topic.
     assert [emit.cause.offset for emit in driver.emitted] == [0, 3]
+
+
+@pytest.mark.parametrize("where", ["", "where: {shop: {eq: a}}\n"])
+def test_a_null_value_has_no_key_and_counts_as_such(where: str) -> None:
+    driver = Chain(parse(YAML.replace("measures:", f"{where}measures:")))
+    driver.feed(0, {"orders": [(0, 1, b"key", None)]})
+    assert (driver.dead, driver.emitted) == ([], [])
+    assert driver.store.read({0: ()})[0].counters == {NULLS: 1}
 
 
 def test_a_timestamp_that_kafka_would_replace_is_refused() -> None:

@@ -72,7 +72,19 @@ def test_the_worked_example_has_the_totals_counted_by_hand() -> None:
     assert driver.view("region", "atlantis") is None
 
 
-BAD: list[Any] = [None, b"", b"-1", b"+1", b"1.5", b" 1", b"1e3", "\u0661".encode(), b"9007199254740993", b"0" * 17]
+BAD: list[Any] = [
+    None,
+    b"",
+    b"-1",
+    b"+1",
+    b"1.5",
+    b" 1",
+    b"1e3",
+    b"-0",
+    "\u0661".encode(),
+    b"9007199254740993",
+    b"0" * 17,
+]
 
 
 @pytest.mark.parametrize("value", BAD)

@@ -18,9 +18,10 @@ from services.clicks.model import USER_CLICKS, USER_REGIONS, Region, Regions
 from services.events import LISTENING_EVENTS, YEAR_9999_MS, ListeningEvent
 from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES_APP
-from streamstate.errors import Misconfigured, RegistryUnavailable
+from streamstate.errors import BadKey, Misconfigured, RegistryUnavailable
 from streamstate.formats.applied import codec, formatted, registered
 from streamstate.formats.format import Format
+from streamstate.formats.plain import SERDES
 from streamstate.formats.registered.registry import Registry, Schema
 from streamstate.formats.writing import FormatEncoder
 from streamstate.keys import CODECS, LONG, LONG_MAX
@@ -178,6 +179,23 @@ def test_keys_of_each_of_kafkas_serializers(serializer: str, own: str, key: Any,
     found = codec("topic", CODECS[own], Format(key=serializer), Registry(AWAY))  # type: ignore[arg-type]
     assert (found.decode(raw_key), found.encode(key), found.parse(str(key))) == (key, raw_key, key)
     assert CODECS[found.name] is found
+
+
+@pytest.mark.parametrize("text", ["1_0", " 7", "7 ", "+7", "\u0667", "\uff17", "7\n", "nan", "0x7", ""])
+@pytest.mark.parametrize("name", ["long-text", "int-text", "double", "bytes"])
+def test_another_spelling_names_no_key(name: str, text: str) -> None:
+    with pytest.raises(BadKey, match=f"a key is of type {name}"):
+        CODECS[name].parse(text)
+
+
+@pytest.mark.parametrize("text", ["{%s}", "urn:uuid:%s", " %s", "%s\n"])
+def test_a_uuid_is_written_in_its_36_characters(text: str) -> None:
+    read, write = SERDES["uuid"]
+    one = str(UUID(int=0xABC))
+    assert (read(one.upper().encode()), write(one.upper())) == (one, one.encode())
+    for other in (text % one, one.replace("-", ""), one.replace("0000", "0_00", 1)):
+        with pytest.raises(ValueError, match=r".*"):
+            read(other.encode())
 
 
 def test_views_find_keys_where_their_serializer_has_placed_them() -> None:

@@ -48,7 +48,7 @@ def test_records_of_one_cause_are_numbered() -> None:
     assert markers(records) == [Marker(topic, 3, offset, number) for topic, offset, number in causes]
 
 
-@pytest.mark.parametrize("header", [b"", b"in:3:5", b"in:3:x:0", b":::", b"\xff"])
+@pytest.mark.parametrize("header", [b"", b"in:3:5", b"in:3:x:0", b"in: 3:5:0", b"in:3:1_0:0", b":::", b"\xff"])
 def test_what_is_no_marker_is_none(header: bytes) -> None:
     assert Marker.from_headers(Message(topic="out", headers=[(MARKER_HEADER, header)]).headers()) is None
     assert Marker.from_headers(Message(topic="out").headers()) is None
@@ -69,6 +69,12 @@ def test_a_dead_letter_names_cause_and_stage_also_when_it_is_cut(stage: Stage) -
     (record,) = dead_letters(APP, [dead], ("in", 3), "id", {})
     for letter in (message(record), message(shortened(APP, record))):
         assert (cause_of(letter), stage_of(letter)) == (("id", 3, 7), stage)
+
+
+@pytest.mark.parametrize("key", ["in:3:\u00b2", "in:\u0667:5", "in:3:1_0", "in:3: 5"])
+def test_what_names_no_offset_is_no_cause(key: str) -> None:
+    letter = Message(topic="app-dlq", key=key.encode(), headers=[(TOPIC_ID_HEADER, b"id"), ("x-timestamp", b"1_0")])
+    assert (cause_of(letter), letter_of(letter).timestamp) == (None, None)
 
 
 # Dead letters, read from their topic.

@@ -97,6 +97,23 @@ def test_records_are_counted_by_measure_field_and_reason(check: Any, topic: Any)
     assert "secret" not in shown
 
 
+def test_records_without_a_value_are_counted_and_are_no_fault(check: Any, topic: Any) -> None:
+    topic([(offset, NOW, LONG.encode(1), None) for offset in range(3)])
+    result = check(HABITS)
+    assert result.exit_code == 0, result.output
+    assert "3 records have no value, such as tombstones: they are no events" in result.stdout
+    assert json.loads(check(HABITS, "--json").stdout)["dry_run"]["nulls"] == 3
+
+
+def test_a_decimal_with_further_digits_is_advised_to_round(check: Any, topic: Any) -> None:
+    topic(events({"price": 0.1 + 0.2}, {"price": 1.25}))
+    text = HABITS.replace("fields: {", "fields: {price: decimal(2), ")
+    (step,) = json.loads(check(text, "--json").stdout)["dry_run"]["steps"].values()
+    assert step.endswith('in the events: declare price: "decimal(2, round)"')
+    text = text.replace("decimal(2)", '"decimal(2, round)"')
+    assert json.loads(check(text, "--json").stdout)["dry_run"]["fields"]["price"]["events"] == 2
+
+
 def test_the_last_records_come_of_all_partitions(check: Any, topic: Any) -> None:
     topic(events(*({"trackId": 1} for _ in range(30))), events({"artistId": 1}), [])
     answer = json.loads(check(HABITS, "--json", "--records", "11").stdout)["dry_run"]
@@ -130,6 +147,7 @@ measures: {plays: {count: all}}
             "$.paid.price",
             "{type: decimal(2), member: pai",
         ),
+        ({"paid": {"price": 0.1 + 0.2}}, "$.paid.price", '{type: "decimal(2, round)", member'),
         ({"artistId": [1]}, "$.artistId", "artistId is a list in the events"),
         ({"paid": {"price": "12"}}, "$.paid.price", "{type: int(text), member"),
     ],

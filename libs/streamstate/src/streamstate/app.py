@@ -19,7 +19,7 @@ V = TypeVar("V")
 class Record(msgspec.Struct, Generic[K, V], gc=False):
     """A decoded Kafka record: `topic` as the service calls it, `timestamp` from Kafka, in milliseconds.
 
-    stream_time: the greatest timestamp of a decoded record in the topic's partition up to and including this record.
+    stream_time: the greatest timestamp of a folded record in the topic's partition up to and including this record.
     marker: the marker of a record of a derived topic, if the source is `marked`.
     """
 
@@ -48,6 +48,9 @@ class Emit(msgspec.Struct, frozen=True):
 
 LATE = "late_records"
 """The counter of records too late for their window: after its end and grace, or of an expired day."""
+
+NULLS = "null_values"
+"""The counter of records without a value, such as Debezium's tombstones, which are no events of a profile."""
 
 
 class Count(msgspec.Struct, frozen=True):

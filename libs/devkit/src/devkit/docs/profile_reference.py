@@ -30,18 +30,28 @@ _COMPARED = {
 _FIELDS = (
     ("`int`", "whole number from -2^63 to 2^63 - 1"),
     ("`str`", f"text of up to {TEXT_MAX_BYTES:,} characters"),
-    ("`int(text)`", 'whole number of 64 bits, or its text: `42` or `"42"`'),
+    (
+        "`int(text)`",
+        'whole number of 64 bits, or its text, in the digits of JSON: `42` or `"42"`, not `"042"`, `"4_2"` or `"42.0"`',
+    ),
     (
         "`time(s)`, `time(ms)`, `time(us)`, `time(ns)`",
         (
-            "time since 1970, as a number or its text, [bounded](using.md#times-of-events) by Kafka's timestamp; whole "
-            "milliseconds in conditions and answers"
+            "time since 1970, as a number or its text without an exponent, [bounded](using.md#times-of-events) by "
+            "Kafka's timestamp; whole milliseconds in conditions and answers"
         ),
     ),
     ("`bool`", "`true`, `false`"),
     (
         "`decimal(1)` to `decimal(9)`",
         "number, or its text, with up to so many decimals, and of 64 bits; summed exactly",
+    ),
+    (
+        "`decimal(1, round)` to `decimal(9, round)`",
+        (
+            "the same, with further decimals rounded half to even, as a sum of floats has them: `0.30000000000000004`; "
+            'within braces, in quotes: `fields: {price: "decimal(2, round)"}`'
+        ),
     ),
 )
 
@@ -57,7 +67,8 @@ _MEASURE = """## Members of a measure
 One of the members before `of`, and further members:
 """
 _NESTED = """{nested}
-Example: `device: {{type: str, member: user.device}}`. A member of another type makes its record a dead letter.
+Example: `device: {{type: str, member: user.device}}`. A member of another type makes its record a dead letter; a
+record without a value, such as a tombstone, is no event, and counts in the metric `null_values`.
 
 ## Conditions
 

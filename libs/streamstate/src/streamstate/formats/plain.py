@@ -1,16 +1,21 @@
 """Values without a schema: the output of Kafka's own serializers, and the input of services."""
 
+import json
+import math
+import re
 import struct
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
-from uuid import UUID
 
 import msgspec
 
 from streamstate.app import Form
 from streamstate.errors import BadRecord
+from streamstate.keys import UUID_PATTERN
 
-_json = msgspec.json.Encoder(decimal_format="number").encode
+_UUID = re.compile(UUID_PATTERN, re.IGNORECASE)
+_encode = msgspec.json.Encoder(decimal_format="number").encode
 
 WITHIN = "."
 """Between the names of a member and of a member within it."""
@@ -33,21 +38,49 @@ def _numbers(layout: str) -> tuple[Read, Write]:
     return read, packed.pack
 
 
+def read_json(raw: bytes) -> Any:
+    """A JSON value. Its texts may have surrogates without a pair, as its reader may not read them.
+
+    Raises `msgspec.DecodeError`, or `UnicodeDecodeError`.
+    """
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        with suppress(ValueError, RecursionError):
+            return json.loads(raw.decode(errors="surrogateescape"), parse_constant=int, parse_float=_finite)
+        raise
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        raise ValueError(text)
+    return number
+
+
+def _json(value: Any) -> bytes:
+    try:
+        return _encode(value)
+    except UnicodeEncodeError:
+        return json.dumps(value).encode()
+
+
 def _text(raw: bytes) -> str:
     return raw.decode()
 
 
-def _uuid(raw: bytes) -> str:
-    return str(UUID(raw.decode()))
+def _uuid(text: str) -> str:
+    if not _UUID.fullmatch(text):
+        raise ValueError(text)
+    return text.lower()
 
 
 SERDES: Mapping[str, tuple[Read, Write]] = {
-    "json": (msgspec.json.decode, _json),
+    "json": (read_json, _json),
     "string": (_text, lambda value: str(value).encode()),
     "long": _numbers(">q"),
     "int": _numbers(">i"),
     "double": _numbers(">d"),
-    "uuid": (_uuid, lambda value: str(UUID(value)).encode()),
+    "uuid": (lambda raw: _uuid(raw.decode()), lambda value: _uuid(value).encode()),
     "bytes": (bytes, lambda value: value.encode() if isinstance(value, str) else value),
 }
 """How values of each format are read and written: numbers as int and float, strings and UUIDs as str."""

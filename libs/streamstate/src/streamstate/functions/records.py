@@ -15,7 +15,7 @@ from streamstate.errors import BadRecord
 from streamstate.formats.typed import json_decoder
 from streamstate.keys import MURMUR2, TEXT, KeyCodec
 
-_WHOLE = re.compile(r"-?[0-9]{1,16}", re.ASCII)
+_WHOLE = re.compile(r"(?!-0*$)-?[0-9]{1,16}")
 
 
 def source(

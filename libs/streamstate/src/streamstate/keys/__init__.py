@@ -22,6 +22,7 @@ PAIR_PATTERN = f"[^:{_CONTROL}]+:{TEXT_PATTERN}"
 UUID_PATTERN = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 _DECIMAL = re.compile(r"0|[1-9][0-9]{0,18}", re.ASCII)
+_WHOLE = "-?(0|[1-9][0-9]*)"
 # A surrogate alone is no character, and has no UTF-8.
 _TEXT = re.compile(rf"[^{_CONTROL}\ud800-\udfff]+")
 
@@ -140,11 +141,12 @@ class Digits:
 class Spelled:
     """Text that a serializer of numbers or bytes writes in another form.
 
-    unpack: bytes → text. pack: text → bytes. Both raise ValueError or struct.error for invalid input, and `parse` maps
-        all spellings of a text to the text from `unpack`.
+    unpack: bytes → text. pack: text → bytes, for texts of the pattern `form`. Both raise ValueError or struct.error for
+        invalid input, and `parse` maps all spellings of a text to the text from `unpack`.
     """
 
     name: str
+    form: str
     pack: Callable[[str], bytes]
     unpack: Callable[[bytes], str]
 
@@ -160,6 +162,9 @@ class Spelled:
 
     def parse(self, text: str) -> str:
         try:
+            # Python's own constructors also take spaces, underscores and digits of any script.
+            if not re.fullmatch(self.form, text):
+                raise ValueError(text)
             return self.unpack(self.pack(text))
         except (ValueError, struct.error) as error:
             msg = f"a key is of type {self.name}: {text[:20]!r} is none"
@@ -219,10 +224,10 @@ def _hex(raw: bytes) -> str:
 
 
 SPELLED = (
-    Spelled("long-text", *_number(">q")),
-    Spelled("int-text", *_number(">i")),
-    Spelled("double", _pack_double, _unpack_double),
-    Spelled("bytes", bytes.fromhex, _hex),
+    Spelled("long-text", _WHOLE, *_number(">q")),
+    Spelled("int-text", _WHOLE, *_number(">i")),
+    Spelled("double", rf"{_WHOLE}(\.[0-9]+)?([eE][-+]?[0-9]+)?", _pack_double, _unpack_double),
+    Spelled("bytes", "[0-9a-fA-F]+", bytes.fromhex, _hex),
 )
 """Text forms of the bytes of Kafka's serializers: a number's digits, bytes in hex."""
 
@@ -288,8 +293,9 @@ class Marker(NamedTuple):
     def decode(cls, header: bytes) -> Self | None:
         """The marker in the header `streamstate.source`, None for an invalid header."""
         try:
-            topic_id, partition, offset, number = header.decode().split(":")
-            return cls(topic_id, int(partition), int(offset), int(number))
+            topic_id, *place = header.split(b":")
+            partition, offset, number = map(int, place)
+            return cls(topic_id.decode(), partition, offset, number) if b"".join(place).isdigit() else None
         except ValueError:
             return None
 

@@ -124,8 +124,9 @@ def decode_records(
 ) -> Decoded:
     """Decode the records of one partition of a topic; `place` is the partition, and the partition count of the topic.
 
-    Records before the `stored` position are left out. Only decoded records advance the stream time. A misplaced key (of
-    a producer with another partitioner) is reported and still folded in its partition: a skipped record would be lost.
+    Records before the `stored` position are left out. Only decoded records advance the stream time; the fold may refuse
+    more. A misplaced key (of a producer with another partitioner) is reported and still folded in its partition: a
+    skipped record would be lost.
     """
     topic, decode_key, decode, times = source.own_name, source.key.decode, source.decode, source.times
     if source.marked:

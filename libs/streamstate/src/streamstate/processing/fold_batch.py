@@ -121,11 +121,18 @@ class FoldBatch:
 
     def _steps(self, positions: Mapping[str, Position]) -> Sequence[OffsetAdvance]:
         deployed = {source.own_name: source.topic for source in self.fold.sources}
-        last = {deployed[entry.topic]: entry for entry in self.entries}
+        offsets = {deployed[entry.topic]: entry.offset for entry in self.entries}
+        times = {deployed[record.topic]: record.stream_time for record in self.records}
         return [
-            OffsetAdvance(topic, positions[topic][0], entry.offset + 1, entry.stream_time)
-            for topic, entry in last.items()
+            OffsetAdvance(topic, positions[topic][0], offset + 1, times.get(topic, positions[topic][1]))
+            for topic, offset in offsets.items()
         ]
+
+    def set_times(self, positions: Mapping[str, Position]) -> None:
+        """Set the stream times of the records after `positions`: a record refused since decoding moves no time."""
+        times = {source.own_name: positions[source.topic][1] for source in self.fold.sources}
+        for record in self.records:
+            times[record.topic] = record.stream_time = max(times[record.topic], record.timestamp)
 
     def split(self, size: int) -> tuple["FoldBatch", "FoldBatch"]:
         """A batch of the first `size` entries, and a batch of the rest."""

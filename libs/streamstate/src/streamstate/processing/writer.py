@@ -201,6 +201,8 @@ class PartitionWriter:
 
     def _fold(self, batches: Sequence[FoldBatch]) -> Sequence[FoldResult]:
         """The results of all `batches`. Raises `Unfoldable` if a batch cannot be folded."""
+        for batch in batches:
+            batch.set_times(self._positions[batch.partition])
         rows = look_up(self._app, self._store, self._counts, _lookups(batches))
         values = self._values(batches)
         results = []

@@ -3,21 +3,23 @@
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from decimal import Context, Decimal, Inexact, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from operator import attrgetter
 from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta
 
 from streamstate.errors import BadRecord
+from streamstate.formats.typed import EXACT, Float, exact_number, json_number, struct_decoder, whole_number
 from streamstate.keys import TEXT_MAX_BYTES, sortable
 
 TIMESTAMP = "timestamp"
 """Names Kafka's timestamp of a record, in milliseconds."""
 
 _RESERVED = (TIMESTAMP, "all", "any")
-_DECIMAL = re.compile(r"decimal\(([1-9])\)")
+_ROUND = "round"
+_DECIMAL = re.compile(rf"decimal\(([1-9])(?:, ({_ROUND}))?\)")
 _WRITTEN = re.compile(r"int\((text)\)|time\((s|ms|us|ns)\)")
 _MILLISECONDS: Mapping[str, Decimal] = {
     "s": Decimal(1_000),
@@ -25,7 +27,7 @@ _MILLISECONDS: Mapping[str, Decimal] = {
     "us": Decimal("0.001"),
     "ns": Decimal("0.000001"),
 }
-_EXACT = Context(prec=28, traps=[InvalidOperation, Inexact])
+_ROUNDED = Context(prec=28, traps=[InvalidOperation])
 _UNREADABLE = re.compile(r'["\\\x00-\x1f]')
 _INT = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 _TEXT = Annotated[str, Meta(max_length=TEXT_MAX_BYTES)]
@@ -43,7 +45,8 @@ class FieldWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class FieldType(NamedTuple):
     """A field's type, and the path of its member. Decimals are whole numbers in the state: value · 10^`scale`.
 
-    written: how an `int` is written otherwise: also as `text`, or as a time in a unit; in the state in milliseconds.
+    written: how an `int` is written otherwise: also as `text`, or as a time in a unit; in the state in milliseconds. Of
+        a decimal, `round`: numbers with more decimals are rounded, half to even.
     """
 
     kind: Literal["int", "str", "bool", "decimal"]
@@ -54,7 +57,7 @@ class FieldType(NamedTuple):
 
     @property
     def converted(self) -> bool:
-        """Whether a record's value is decoded to a decimal, for `read`."""
+        """Whether a record's value is decoded to what it is in JSON, for `read`."""
         return self.kind == "decimal" or bool(self.written)
 
     @property
@@ -65,7 +68,7 @@ class FieldType(NamedTuple):
     @property
     def decoded(self) -> Any:
         """The type that a record's value is decoded to."""
-        return Decimal if self.converted else {"int": _INT, "str": _TEXT, "bool": bool}[self.kind]
+        return Any if self.converted else {"int": _INT, "str": _TEXT, "bool": bool}[self.kind]
 
     @property
     def answered(self) -> Any:
@@ -74,31 +77,42 @@ class FieldType(NamedTuple):
 
     def stored(self, value: Any) -> Value:
         """A literal of a declaration as in the state. Raises ValueError for another type."""
-        if self.kind == "decimal" and isinstance(value, int | float | str | Decimal) and not isinstance(value, bool):
+        if self.kind == "decimal":
             try:
-                scaled = _EXACT.scaleb(_EXACT.create_decimal(str(value)), self.scale)
-                if -(2**63) <= scaled < 2**63 and scaled == int(scaled):
-                    return int(scaled)
-            except (InvalidOperation, Inexact):
-                pass
-            msg = f"{self.name} has more than {self.scale} decimals, or is no number of 64 bits"
-            raise ValueError(msg)
+                return self._scaled(exact_number(Float(value) if isinstance(value, float | Decimal) else value))
+            except (ArithmeticError, ValueError) as error:
+                msg = f"{self.name} has more than {self.scale} decimals, or is no number of 64 bits"
+                raise ValueError(msg) from error
         python = {"int": int, "str": str, "bool": bool}.get(self.kind)
         if type(value) is not python:
             msg = f"{value!r} is no {self.kind}"
             raise ValueError(msg)
         return value  # type: ignore[return-value]
 
-    def read(self, value: Decimal) -> Value:
-        """The decimal of a record as in the state. Raises ValueError for a number beyond 64 bits, or with decimals."""
-        if self.kind == "decimal":
-            return self.stored(value)
-        if value.is_finite() and abs(value) < 2**64:
-            number = math.floor(value * _MILLISECONDS.get(self.written, 1))
-            if -(2**63) <= number < 2**63 and (self.written in _MILLISECONDS or number == value):
+    def read(self, value: Any) -> Value:
+        """The member of a record, a float as `Float`, as in the state. Raises `BadRecord`."""
+        try:
+            if self.written == _ROUND:
+                digits = Decimal(1).scaleb(-self.scale)
+                return self._scaled(Decimal(json_number(value)).quantize(digits, context=_ROUNDED))
+            if self.kind == "decimal":
+                return self._scaled(exact_number(value))
+            number = math.floor(exact_number(value) * _MILLISECONDS[self.unit]) if self.unit else whole_number(value)
+            if -(2**63) <= number < 2**63:
                 return number
-        msg = f"{self.name} is no {'time' if self.written in _MILLISECONDS else 'whole number'} of 64 bits"
-        raise ValueError(msg)
+        except (ArithmeticError, ValueError):
+            pass
+        noun = "time" if self.unit else "whole number" if self.kind == "int" else "number"
+        decimals = f" with up to {self.scale} decimals" if self.scale and not self.written else ""
+        msg = f"Expected a {noun} of 64 bits{decimals}, or its digits as text - at `$.{self.path}`"
+        raise BadRecord(msg)
+
+    def _scaled(self, number: Decimal) -> int:
+        """The number as in the state. Raises ValueError, or ArithmeticError."""
+        scaled = EXACT.scaleb(number, self.scale)
+        if -(2**63) <= scaled < 2**63 and scaled == (whole := int(scaled)):
+            return whole
+        raise ValueError(number)
 
     @property
     def member(self) -> Callable[[Any], str]:
@@ -147,13 +161,14 @@ def field_type(name: str, words: str | FieldWords) -> FieldType:
     if text in ("int", "str", "bool"):
         return FieldType(text, 0, name, member)  # type: ignore[arg-type]
     if found := _DECIMAL.fullmatch(text):
-        return FieldType("decimal", int(found[1]), name, member)
+        return FieldType("decimal", int(found[1]), name, member, found[2] or "")
     if found := _WRITTEN.fullmatch(text):
         return FieldType("int", 0, name, member, found[1] or found[2])
     msg = (
-        f"{text!r} is no type: write int, str, bool, decimal(2) for numbers with up to 2 decimals, time(s), time(ms), "
+        f"{text!r} is no type: write int, str, bool, decimal(2) for numbers with up to 2 decimals, decimal(2, round) "
+        "to round others, time(s), time(ms), time(us) or time(ns) for times since 1970, or int(text) for whole numbers "
+        "that may be texts"
     )
-    msg += "time(us) or time(ns) for times since 1970, or int(text) for whole numbers that may be texts"
     raise ValueError(msg)
 
 
@@ -173,7 +188,7 @@ class EventDecoder:
     """The `decode` of a profile's source: JSON → an event with the `event_attributes` of `types`.
 
     An absent or null member is None, as are the members within; further members are ignored. A value that does not
-    fulfil `where` is None: only the fields of `where` must have their types.
+    fulfil `where` is None: only the fields of `where` must have their types. A null value is UNSET.
     """
 
     def __init__(self, types: Sequence[FieldType], where: Selection | None = None) -> None:
@@ -187,7 +202,7 @@ class EventDecoder:
             attribute = event_attributes(of.name for of in named)
             self._selects = where.compiled(lambda field: attrgetter(attribute[field]))
         tree = member_tree(types)
-        self._decode = msgspec.json.Decoder(_structure(tree)).decode
+        self._decode: Callable[[bytes], Any] = struct_decoder(_structure(tree), float_hook=Float)
         self._flat: Callable[..., Any] | None = None
         if any(isinstance(inner, dict) for inner in tree.values()):
             self._flat = _structure({of.name: of for of in types})
@@ -199,21 +214,17 @@ class EventDecoder:
         return EventDecoder, (self._types, self._where)
 
     def __call__(self, _key: Any, value: bytes | None) -> Any:
-        """Raises `BadRecord`, or `msgspec.ValidationError` for a member of another type."""
-        if self._selects is not None and (value is None or not self._selects(self._named(None, value))):
-            return None
+        """Raises `BadRecord` or `msgspec.DecodeError` for a value that is no event."""
         if value is None:
-            msg = "the value is null"
-            raise BadRecord(msg)
+            return UNSET
+        if self._selects is not None and not self._selects(self._named(None, value)):
+            return None
         event = self._decode(value)
         if self._flat is not None:
             event = self._flat(*(get(event) for get in self._values))
         for attribute, of in self._converted:
-            if (number := getattr(event, attribute)) is not None:
-                try:
-                    setattr(event, attribute, of.read(number))
-                except ValueError as error:
-                    raise BadRecord(str(error)) from error
+            if (written := getattr(event, attribute)) is not None:
+                setattr(event, attribute, of.read(written))
         return event
 
 

@@ -55,8 +55,19 @@ _ADVICE = {
 MOST_NAMED = 500
 """The most fields, measures or rules of a profile."""
 
-Place = tuple[tuple[str, ...], int]
-"""The path of a member, and its line."""
+Place = tuple[tuple[str, ...], int, yaml.Node]
+"""The path of a member, its line, and its value."""
+
+_TAG = "tag:yaml.org,2002:"
+_PLAIN: Mapping[str, re.Pattern[str]] = {
+    f"{_TAG}int": re.compile(r"[-+]?(0|[1-9][0-9]*)"),
+    f"{_TAG}float": re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|[-+]?\.(inf|nan)", re.IGNORECASE),
+    f"{_TAG}bool": re.compile(r"true|false", re.IGNORECASE),
+    f"{_TAG}timestamp": re.compile(r"(?!)"),
+}
+"""The values that all readers of YAML read alike, by type: YAML 1.1 reads 010 as 8, 12:30 as 750, and no as false."""
+_SPLIT = re.compile(r"decimal\([1-9]")
+"""A type with a comma, which ends a value within braces."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -74,7 +85,8 @@ class _Loader(yaml.SafeLoader):
             if isinstance(node, yaml.ScalarNode):
                 node.value.encode()
             return super().construct_object(node, deep)
-        except ValueError as error:
+        except (ValueError, KeyError, AttributeError) as error:
+            # Of a text with the tag of a truth value or time, PyYAML raises the last two.
             raise yaml.constructor.ConstructorError(None, None, str(error), node.start_mark) from error
 
 
@@ -105,7 +117,7 @@ def read(path: Path) -> Declaration:
 
 def located(error: BadDeclaration, path: Path, text: str) -> Misconfigured:
     """The error with the line of its place in `text`, the content of the file `path`."""
-    places = dict(_lines(text))
+    places = {place: line for place, line, _ in _lines(text)}
     line = next((places[error.path[:n]] for n in range(len(error.path), -1, -1) if error.path[:n] in places), 1)
     return Misconfigured(f"{path}:{line}: {error.reason}")
 
@@ -113,9 +125,13 @@ def located(error: BadDeclaration, path: Path, text: str) -> Misconfigured:
 def parse(text: str) -> Declaration:
     """The declaration in a YAML text. Raises `BadDeclaration`, and PyYAML's errors."""
     # Of a member named twice, PyYAML would keep the last.
-    for place, times in Counter(place for place, _ in _lines(text)).items():
+    places = [*_lines(text)]
+    for place, times in Counter(place for place, *_ in places).items():
         require(times == 1, f"{''.join(place[-1:])} is there twice", *place)
     loaded = yaml.load(text, _Loader)  # noqa: S506, a safe loader
+    for place, _, value in places:
+        if isinstance(value, yaml.ScalarNode):
+            _require_plain(value, *place)
     require(isinstance(loaded, dict), "a profile is a map: name, topic, key, path, fields, measures")
     for member, kind in _INNER.items():
         named = loaded.get(member)
@@ -124,6 +140,8 @@ def parse(text: str) -> Declaration:
             len(named) <= MOST_NAMED, f"a profile has at most {MOST_NAMED} {member}; declare a second profile", member
         )
         for name, words in named.items():
+            split = kind is FieldWords and _SPLIT.fullmatch(str(words))
+            require(not split, f'put the type into quotes: {name}: "{words}, round)"', member, str(name))
             if kind is not FieldWords or isinstance(words, dict):
                 _convert(words, kind, member, str(name))
             if kind is MeasureWords:
@@ -131,6 +149,17 @@ def parse(text: str) -> Declaration:
     declared = _convert(loaded, Declaration)
     declared.require_valid()
     return declared
+
+
+def _require_plain(node: yaml.ScalarNode, *path: str) -> None:
+    """Raise `BadDeclaration` for a number, truth value or time that only YAML 1.1 reads as such."""
+    pattern = _PLAIN.get(node.tag)
+    if pattern and not pattern.fullmatch(node.value):
+        value = yaml.safe_load(node.value)
+        number = isinstance(value, int | float)
+        said = str(value).lower() if number else "a time"
+        write = said if number else "milliseconds since 1970"
+        require(False, f"YAML reads {node.value} as {said}; write {write}, or put it into quotes", *path)
 
 
 def _require_positive(words: Mapping[str, Any], *path: str) -> None:
@@ -185,10 +214,10 @@ def _lines(text: str) -> Iterator[Place]:
 
 
 def _members(node: yaml.Node, path: tuple[str, ...]) -> Iterator[Place]:
-    yield path, node.start_mark.line + 1
+    yield path, node.start_mark.line + 1, node
     for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
         inner = (*path, str(key.value))
-        yield inner, key.start_mark.line + 1
+        yield inner, key.start_mark.line + 1, value
         yield from (place for place in _members(value, inner) if place[0] != inner)
     for index, value in enumerate(node.value) if isinstance(node, yaml.SequenceNode) else ():
         yield from _members(value, (*path, str(index)))

@@ -6,8 +6,9 @@ from operator import attrgetter
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
-from streamstate.app import LATE, Count, Effect, FoldContext, Record
+from streamstate.app import LATE, NULLS, Count, Effect, FoldContext, Record
 from streamstate.keys import LONG_MAX, sortable
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.fields import TIMESTAMP
@@ -52,7 +53,9 @@ class ProfileFold:
 
     def __call__(self, records: Events, context: FoldContext) -> Iterable[Effect]:
         """The operations of a key are commutative but for its history, which keeps the order of the records."""
-        counted = [record for record in records if record.value is not None] if self._declared.where else records
+        counted = [record for record in records if record.value]
+        if len(counted) < len(records) and (nulls := sum(record.value is UNSET for record in records)):
+            yield Count(NULLS, nulls)
         by_key = self._by_key(counted)
         layout, compact = self._layout, self._declared.packed
         indexed: defaultdict[str, Numbers] = defaultdict(dict)

@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from streamstate.app import Derived, Effect, Emit, Fold, FoldContext, Record, Source
+from msgspec import UNSET, UnsetType
+
+from streamstate.app import NULLS, Count, Derived, Effect, Emit, Fold, FoldContext, Record, Source
 from streamstate.errors import BadRecord
 from streamstate.keys import CODECS
 from streamstate.keys.unread import UNREAD
@@ -21,6 +23,7 @@ class Keyed(NamedTuple):
 class KeyDecoder:
     """The `decode` of the source: the value with its key; None for a record of another kind without a readable key.
 
+    A null value is UNSET.
     The topic has all records with a readable key: another `where` needs no other topic.
     """
 
@@ -36,16 +39,18 @@ class KeyDecoder:
     def __reduce__(self) -> Any:
         return KeyDecoder, (self._declared,)
 
-    def __call__(self, _key: None, value: bytes | None) -> Keyed | None:
+    def __call__(self, _key: None, value: bytes | None) -> Keyed | UnsetType | None:
         """Raises as `EventDecoder`, and `BadRecord` for a value without a usable key."""
+        if value is None:
+            return UNSET
         try:
-            return Keyed(self._read(value), value or b"")
+            return Keyed(self._read(value), value)
         except Exception:
             if self._declared.selection and self._selected(None, value) is None:
                 return None
             raise
 
-    def _read(self, value: bytes | None) -> bytes:
+    def _read(self, value: bytes) -> bytes:
         key = self._key(None, value).f0
         if key is None:
             msg = f"the member {self._field.path} is missing or null; it is the key"
@@ -55,7 +60,7 @@ class KeyDecoder:
         return encoded
 
 
-def require_dated(_keyed: Keyed | None, timestamp: int) -> None:
+def require_dated(_keyed: Keyed | UnsetType | None, timestamp: int) -> None:
     """Raise `BadRecord` for the timestamp 0, which Kafka's client replaces by the present."""
     if timestamp == 0:
         msg = "the timestamp is 0; the producer has to set it"
@@ -68,8 +73,12 @@ class Rekeying:
     def __init__(self, topic: str) -> None:
         self._topic = topic
 
-    def __call__(self, records: Sequence[Record[None, Keyed | None]], _context: FoldContext) -> Iterable[Effect]:
-        return [Emit(self._topic, *record.value, record) for record in records if record.value]
+    def __call__(
+        self, records: Sequence[Record[None, Keyed | UnsetType | None]], _context: FoldContext
+    ) -> Iterable[Effect]:
+        yield from (Emit(self._topic, *record.value, record) for record in records if record.value)
+        if nulls := sum(record.value is UNSET for record in records):
+            yield Count(NULLS, nulls)
 
 
 def rekeying(declared: Declaration) -> Fold:

@@ -127,7 +127,7 @@ class Counting:
         left_out = offset < self._erased.get((topic, self._partition), {}).get(message.key() or b"", 0)
         recount = self._erased_recount if left_out else self.recount
         usable = declared is not None and recount.add(declared, time)
-        if usable or stage == "fold":
+        if usable:
             self._times[topic] = time
         if declared is None or not usable:
             self._counted["dead_letters"] += 1

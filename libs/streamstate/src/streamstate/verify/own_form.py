@@ -1,25 +1,24 @@
 """Records of a deployment's topics, in the form, with the times and under the topic names that a service declares."""
 
 import json
-import math
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
-from fractions import Fraction
 from functools import partial
 from typing import Any
 
+import msgspec
 from confluent_kafka import Message
 
 from streamstate.app import App, Source
 from streamstate.errors import OutOfBounds, RegistryUnavailable
 from streamstate.formats.event_times import EventTimes
 from streamstate.formats.reading import FormatDecoder
+from streamstate.formats.typed import without_surrogates
 from streamstate.keys import KeyCodec
 from streamstate.processing.decode import raw_record, topics_with_header_ids
 from streamstate.profile.declaration import Declaration
-from streamstate.verify.profiles.words import event_of
+from streamstate.verify.profiles.words import UNUSABLE, content_of, event_of, time_of
 from streamstate.verify.recount import Recounted
 
 Convert = Callable[[bytes, bytes | None], tuple[bytes, bytes | None]]
@@ -102,12 +101,12 @@ _PARTS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 def bounded(times: EventTimes, value: bytes | None, timestamp: int) -> bytes | None:
     """The JSON `value` with its times in bounds. Raises `OutOfBounds`, and for a value that is no JSON."""
-    # Numbers may be texts; a float would be rounded.
-    content = json.loads(value or b"null", parse_float=str)
-    changed = False
+    if value is None:
+        return None
+    content = content_of(value)
     for path, unit in times.members.values():
         *around, last = path.split(".")
-        inner = content
+        inner: Any = content
         for name in around:
             inner = inner.get(name) if isinstance(inner, dict) else None
         written = inner.get(last) if isinstance(inner, dict) else None
@@ -119,17 +118,26 @@ def bounded(times: EventTimes, value: bytes | None, timestamp: int) -> bytes | N
             if not times.clamp:
                 raise OutOfBounds(path)
             bound = Decimal(min(max(low, time), high)) * _PARTS[unit] / 1_000
-            inner[last], changed = (int(bound) if type(written) is int and bound == int(bound) else str(bound)), True
-    return json.dumps(content).encode() if changed else value
+            number = int(bound) if type(written) is int and bound == int(bound) else str(bound)
+            value = _replaced(value, [*around, last], json.dumps(number).encode())
+    return value
+
+
+def _replaced(value: bytes, path: list[str], member: bytes) -> bytes:
+    """The object `value` with `member` at `path`, and all other bytes as they were."""
+    name, *inner = path
+    members = msgspec.json.decode(without_surrogates(value), type=dict[str, msgspec.Raw])
+    members[name] = msgspec.Raw(_replaced(bytes(members[name]), inner, member) if inner else member)
+    texts = (msgspec.json.encode(each) + b": " + bytes(raw) for each, raw in members.items())
+    return b"{" + b", ".join(texts) + b"}"
 
 
 def _milliseconds(written: Any, unit: str) -> int | None:
     """The time, None for a value that is no time."""
-    with suppress(ArithmeticError, ValueError):
-        number = Decimal(written) if type(written) in (int, str) else None
-        if number is not None and abs(number) < 2**64 and int(number.as_tuple().exponent) > -99:
-            return math.floor(Fraction(number) * 1_000 / _PARTS[unit])
-    return None
+    try:
+        return time_of(written, f"time({unit})")
+    except UNUSABLE:
+        return None
 
 
 def _selects(app: App, value: bytes | None) -> bool:

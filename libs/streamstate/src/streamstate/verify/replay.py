@@ -18,6 +18,7 @@ from msgspec import structs
 from streamstate.app import App, Count, Emit, Fold, FoldContext, Record, no_effects
 from streamstate.errors import Misconfigured, StreamStateError
 from streamstate.keys import Marker
+from streamstate.keys.unread import Unread
 from streamstate.processing.decode import Admission, decode_records
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.indexes.fold import IndexExpiry
@@ -104,7 +105,8 @@ class Replay(Recount):
 
     def _effects(self, fold: Fold, records: list[Record[Any, Any]], time: int) -> list[Any]:
         """The effects of `records` after the stream time `time`; records of erased users have no key."""
-        named = [record for record in records if record.key is not None]
+        unread = isinstance(fold.sources[0].key, Unread)
+        named = [record for record in records if unread or record.key is not None]
         lookups = fold.lookups(named) if named else {}
         rows = {table: dict.fromkeys(keys) for table, keys in lookups.items()}
         values = {read: memory.answer(self._keys, read) for read in (fold.reads(named) if named else ())}

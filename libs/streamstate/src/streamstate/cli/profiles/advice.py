@@ -3,12 +3,14 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import msgspec
 
 from streamstate.app import Source
 from streamstate.errors import BadRecord
+from streamstate.formats.plain import read_json
 from streamstate.formats.reading import FormatDecoder
 from streamstate.keys import CODECS, DIGITS, INT, LONG, PAIR, TEXT, UUID, KeyCodec
 from streamstate.processing.decode import DeadLetter
@@ -21,9 +23,11 @@ Members = Mapping[str, Counter[str]]
 _KEYS: Sequence[KeyCodec[Any]] = (DIGITS, UUID, PAIR, TEXT, LONG, INT)
 _PLACE = re.compile(r" - at `\$\.([^`]+)`$")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_DIGITS = re.compile(r"-?[0-9]{1,18}")
+_DIGITS = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 _LIST, _OBJECT = "list", "object"
 _MOST_DECIMALS = 9
+_LONGER = f"decimal(>{_MOST_DECIMALS})"
+"""More decimals than any type has, such as of a sum of floats; behind the other decimals in the order of text."""
 
 
 def members(source: Source[Any, Any], values: Iterable[bytes | None]) -> Members:
@@ -33,7 +37,7 @@ def members(source: Source[Any, Any], values: Iterable[bytes | None]) -> Members
         try:
             own = value or b""
             own = source.decode.read(own) if isinstance(source.decode, FormatDecoder) else own
-            content = msgspec.json.decode(own)
+            content = read_json(own)
         except Exception:  # noqa: BLE001, S112, a refused record is reported by its reason
             continue
         for path, kind in _kinds(content):
@@ -51,8 +55,8 @@ def _kind(value: Any) -> str:
     if isinstance(value, str):
         return "int(text)" if _DIGITS.fullmatch(value) else "str"
     if isinstance(value, float):
-        decimals = len(f"{value:.{_MOST_DECIMALS}f}".rstrip("0").partition(".")[2])
-        return f"decimal({max(1, decimals)})"
+        decimals = -int(Decimal(repr(value)).as_tuple().exponent)
+        return f"decimal({max(1, decimals)})" if decimals <= _MOST_DECIMALS else _LONGER
     return {bool: "bool", int: "int", list: _LIST}.get(type(value), _OBJECT)
 
 
@@ -84,14 +88,16 @@ def of_field(of: FieldType, kinds: Counter[str]) -> str:
         kind = "int(text)"
     if _reads(of, kind):
         return ""
-    written = kind if of.path == of.name else f"{{type: {kind}, member: {of.path}}}"
+    declared = f'"decimal({of.scale or 2}, round)"' if kind == _LONGER else kind
+    written = declared if of.path == of.name else f"{{type: {declared}, member: {of.path}}}"
     return f"{of.path} is {_noun(kind)} in the events: declare {of.name}: {written}"
 
 
 def _reads(of: FieldType, kind: str) -> bool:
     """Whether the type of the field reads values of this kind."""
     if of.kind == "decimal":
-        return kind == "int" or (kind.startswith("decimal") and kind <= f"decimal({of.scale})")
+        decimal = kind.startswith("decimal") and (bool(of.written) or kind <= f"decimal({of.scale})")
+        return kind == "int" or decimal
     return kind == of.kind or bool(of.written and kind == "int") or (of.written == "text" and kind == "int(text)")
 
 
@@ -102,12 +108,11 @@ def _noun(kind: str) -> str:
 def of_value(letter: DeadLetter, declared: Declaration, seen: Members) -> str:
     """The next step for a record with a refused value, without the value; empty where none is known."""
     error = letter.error
-    if isinstance(error, msgspec.ValidationError):
-        place = _PLACE.search(str(error))
-        if not place:
-            return "each value must be a JSON object"
+    if place := _PLACE.search(str(error)):
         steps = [of_field(of, seen[of.path]) for of in declared.types.values() if of.path == place[1] in seen]
         return next(iter(steps), "")
+    if isinstance(error, msgspec.ValidationError):
+        return "each value must be a JSON object"
     if isinstance(error, msgspec.DecodeError):
         return "the value is no JSON: name the format of the topic in STREAMSTATE_FORMATS"
     return ""

@@ -136,6 +136,8 @@ def _overview(answer: Checked) -> Iterator[RenderableType]:
     yield f"\n{found.records:,} records read, of which {sum(found.refused.values()):,} would be refused"
     if found.others:
         yield f"{found.others:,} records are left out by `where`"
+    if found.nulls:
+        yield f"{found.nulls:,} records have no value, such as tombstones: they are no events"
     if found.refused:
         rows = [(reason, f"{number:,}", found.steps[reason]) for reason, number in found.refused.items()]
         yield output.table(("reason", "records", "next step"), rows)

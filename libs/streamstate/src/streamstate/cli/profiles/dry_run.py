@@ -35,12 +35,14 @@ class FieldReport(msgspec.Struct):
 class DryRun(msgspec.Struct):
     """The number of read records, of refused records by reason, and of counted events by measure.
 
-    others: the number of records left out by the profile's `where`. steps: the next steps by the reason of refusals.
-        keys: the next step for keys that look like another type; empty where the declared type is right.
+    others, nulls: the number of records left out by the profile's `where`, and without a value. steps: the next steps
+        by the reason of refusals. keys: the next step for keys that look like another type; empty where the declared
+        type is right.
     """
 
     records: int
     others: int
+    nulls: int
     refused: dict[str, int]
     measures: dict[str, int]
     fields: dict[str, FieldReport]
@@ -75,15 +77,18 @@ def dry_run(
             raise decoded.held.error
         entries += decoded.entries
     decoded_records = [entry for entry in entries if isinstance(entry, Record)]
-    events = [record for record in decoded_records if record.value is not None]
+    events = [record for record in decoded_records if record.value]
+    nulls = sum(record.value is msgspec.UNSET for record in decoded_records)
     letters = [entry for entry in entries if isinstance(entry, DeadLetter)]
     refused = Counter(map(_reason, letters))
     get = partial(getter, attributes=event_attributes(declared.fields))
     measures = {measure.name: _counted(measure, events, get) for measure in declared.resolved}
     seen = advice.members(source, (value for records in read.values() for *_, value in records))
-    others = len(decoded_records) - len(events)
+    others = len(decoded_records) - len(events) - nulls
     # Without a record of the profile, only the fields of its condition can be judged.
-    judged = set(declared.fields) if len(entries) > others or not declared.selection else declared.selection.fields
+    judged = (
+        set(declared.fields) if len(entries) > others + nulls or not declared.selection else declared.selection.fields
+    )
     fields = {
         name: _field(declared, name, sum(get(name)(event) is not None for event in events), seen, name in judged)
         for name in declared.fields
@@ -97,7 +102,7 @@ def dry_run(
         for reason, letter in of_reasons.items()
     }
     mistaken = advice.of_mistaken_keys(declared, source, keys)
-    return DryRun(len(entries), others, dict(refused.most_common()), measures, fields, steps, mistaken)
+    return DryRun(len(entries), others, nulls, dict(refused.most_common()), measures, fields, steps, mistaken)
 
 
 def _field(declared: Declaration, name: str, events: int, seen: advice.Members, judged: bool) -> FieldReport:

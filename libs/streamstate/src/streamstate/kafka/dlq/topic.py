@@ -1,6 +1,7 @@
 """Dead letters read from their topic: record, reason, and replays."""
 
 import heapq
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -34,6 +35,8 @@ from streamstate.state.store import Claim, Origin, TopicPartition
 
 Cause = tuple[str, int, int]
 """Topic id, partition and offset of a record."""
+
+_NUMBER = re.compile(rb"-?[0-9]{1,19}")
 
 DERIVED = "derived"
 """Pseudo-stage of a letter for a record that was too large for a derived topic."""
@@ -145,9 +148,13 @@ def letter_of(message: Message) -> Letter:
         fields.get(KEY_HEADER),
         message.value(),
         headers[:own],
-        int(text(TIMESTAMP_HEADER)) if TIMESTAMP_HEADER in fields else None,
-        int(text(SIZE_HEADER)) if SIZE_HEADER in fields else None,
+        _number(fields.get(TIMESTAMP_HEADER)),
+        _number(fields.get(SIZE_HEADER)),
     )
+
+
+def _number(header: bytes | None) -> int | None:
+    return int(header) if header and _NUMBER.fullmatch(header) else None
 
 
 def is_receipt(message: Message) -> bool:
@@ -173,7 +180,7 @@ def _last_header(message: Message) -> str:
 def cause_of(message: Message) -> Cause | None:
     """The cause of a letter or a receipt, None in letters without it."""
     topic_id = dict(message.headers() or []).get(TOPIC_ID_HEADER)
-    match (message.key() or b"").decode(errors="replace").rsplit(":", 2):
+    match (message.key() or b"").rsplit(b":", 2):
         case [_, partition, offset] if isinstance(topic_id, bytes) and partition.isdigit() and offset.isdigit():
             return topic_id.decode(errors="replace"), int(partition), int(offset)
     return None

@@ -45,7 +45,8 @@ class ProfileRecount(Recount):
         self._days: defaultdict[str, dict[int, list[Any]]] = defaultdict(dict)
         self._counted: dict[tuple[str, str], tuple[Mapping[str, Stored], int]] = {}
         self._slots: defaultdict[int, list[Event]] = defaultdict(list)
-        self._first_day = self._late = self._time = 0
+        self._first_day = self._time = 0
+        self.counts: Counter[str] = Counter()
         self._read = False
         self._indexes = IndexRecount(declared)
         fields = declared.fields.items()
@@ -71,6 +72,7 @@ class ProfileRecount(Recount):
             self._time = stream_time
             self._first_day = max(0, stream_time - self._declared.kept_ms) // DAY_MS
         if event is None:
+            self.counts["null_values"] += message.value() is None
             return True
         event |= {"timestamp": message.timestamp()[1], "offset": message.offset()}
         name = "" if self._declared.everywhere else str(key)
@@ -96,8 +98,7 @@ class ProfileRecount(Recount):
             return
         day, time = divmod(event["timestamp"], DAY_MS)
         if day < self._first_day:
-            self._late += 1
-            self.counts = {"late_records": self._late}
+            self.counts["late_records"] += 1
             return
         if self._declared.everywhere:
             self._slots[day].append(event)

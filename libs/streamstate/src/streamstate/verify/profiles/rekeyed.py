@@ -1,5 +1,6 @@
 """The recount of a profile whose key is a member of the values: the records of its two topics."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import partial
 
@@ -36,7 +37,7 @@ class ValueKeys:
         return encoded
 
     def usable(self, message: Message) -> bool:
-        """Whether the record has a key, or is of another kind."""
+        """Whether the record has a key, is null or of another kind."""
         try:
             self.of(message)
         except UNUSABLE:
@@ -44,7 +45,11 @@ class ValueKeys:
         return True
 
     def _is_other(self, message: Message) -> bool:
-        if not self._declared.where or message.timestamp()[1] == 0:
+        if message.timestamp()[1] == 0:
+            return False
+        if message.value() is None:
+            return True
+        if not self._declared.where:
             return False
         try:
             return event_of(message.value(), self._kinds, self._paths, self._declared.where) is None
@@ -70,15 +75,17 @@ class RekeyedRecount(Recount):
         self._keys = ValueKeys(declared)
         self._profile = ProfileRecount(declared)
         self._last: dict[str, tuple[int, int]] = {}
-        self._repeats = 0
+        self._others = Counter[str]()
 
     @property
     def counts(self) -> Mapping[str, int]:  # type: ignore[override]
-        return {**self._profile.counts, **({"repeats": self._repeats} if self._repeats else {})}
+        return Counter(self._profile.counts) + self._others
 
     def add(self, message: Message, stream_time: int) -> bool:
         if message.topic() == self._declared.topic:
-            return self._keys.usable(message)
+            usable = self._keys.usable(message)
+            self._others["null_values"] += usable and message.value() is None
+            return usable
         if message.value() is None:
             self.add_erased(message, stream_time)
             return True
@@ -102,7 +109,7 @@ class RekeyedRecount(Recount):
             return True
         key, place = f"repeats:{self._topic}:{marker.topic_id}:{marker.partition}", (marker.offset, marker.number)
         if place <= self._last.get(key, (-1, -1)):
-            self._repeats += 1
+            self._others["repeats"] += 1
             return False
         self._last[key] = place
         return True

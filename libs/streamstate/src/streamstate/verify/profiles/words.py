@@ -3,21 +3,25 @@
 import json
 import math
 import operator
+import re
 from collections.abc import Iterable, Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, Inexact, InvalidOperation
 from fractions import Fraction
 from typing import Any
 
 from streamstate.errors import BadRecord
 from streamstate.profile.measure import MeasureWords
 
-UNUSABLE = (ValueError, TypeError, InvalidOperation, OverflowError, RecursionError, BadRecord)
+UNUSABLE = (ValueError, TypeError, ArithmeticError, RecursionError, BadRecord)
 """Errors of a record that cannot be used."""
 
 _MOST = 2**63 - 1
 _LONGEST = 1_024
 _PARTS = {"int(text)": 1_000, "time(s)": 1, "time(ms)": 10**3, "time(us)": 10**6, "time(ns)": 10**9}
 """The units of a second; a number is a time in milliseconds."""
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
+_WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")
+_DIGITS = Context(prec=28, Emin=-99, Emax=99, traps=[InvalidOperation, Inexact])
 
 Event = Mapping[str, Any]
 """The fields of an event, with `timestamp` and `offset` of its record."""
@@ -26,10 +30,10 @@ Event = Mapping[str, Any]
 def event_of(
     value: bytes | None, kinds: Mapping[str, str], paths: Mapping[str, str], where: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """The fields of a value, None where `where` leaves it out. Raises an error of `UNUSABLE`."""
-    if value is None and where:
+    """The fields of a value, None for null, or where `where` leaves it out. Raises an error of `UNUSABLE`."""
+    if value is None:
         return None
-    content = _content(value)
+    content = content_of(value)
     named = {name: _value(_member(content, paths[name]), kinds[name]) for name in _named(where)}
     if not holds(where, named):
         return None
@@ -38,11 +42,20 @@ def event_of(
 
 def member_of(value: bytes | None, path: str, kind: str) -> Any:
     """The member of a value. Raises an error of `UNUSABLE`."""
-    return _value(_member(_content(value), path), kind)
+    return _value(_member(content_of(value), path), kind)
 
 
-def _content(value: bytes | None) -> Any:
-    content = json.loads((value or b"").decode(), parse_constant=int, parse_float=Decimal)
+class Float(str):
+    """The text of a JSON number with decimals or an exponent."""
+
+    __slots__ = ()
+
+
+def content_of(value: bytes | None) -> dict[str, Any]:
+    """A JSON object. Raises an error of `UNUSABLE`; the texts of members that are not read may have no UTF-8."""
+    text = (value or b"").decode(errors="surrogateescape")
+    # Python refuses integers of more digits; so long a number is beyond any type.
+    content = json.loads(text, parse_constant=int, parse_float=Float, parse_int=lambda digits: int(digits[:99]))
     if not isinstance(content, dict):
         raise TypeError
     return content
@@ -63,15 +76,14 @@ def _value(value: Any, kind: str) -> Any:
     if value is None:
         return None
     if kind.startswith("decimal"):
-        if type(value) not in (int, Decimal, str):
-            raise TypeError
-        value, scale = Decimal(value), int(kind[8])
-        rounded = round(value, scale)
-        if rounded != value or not -_MOST <= int(rounded.scaleb(scale)) + 1 <= 2**63:
+        scale, number = int(kind[8]), _number(value)
+        rounded = round(number, scale)
+        exact = kind.endswith("round)") or rounded == _DIGITS.create_decimal(number)
+        if not exact or not -_MOST <= int(rounded.scaleb(scale)) + 1 <= 2**63:
             raise ValueError
-        return value
+        return rounded
     if kind in _PARTS:
-        return _converted(value, kind)
+        return time_of(value, kind)
     types: Mapping[str, type] = {"int": int, "str": str, "bool": bool}
     if type(value) is not types[kind]:
         raise TypeError
@@ -85,10 +97,18 @@ def _value(value: Any, kind: str) -> Any:
     return value
 
 
-def _converted(value: Any, kind: str) -> int:
-    if type(value) not in (int, Decimal, str) or not abs(Decimal(value)) < 2**64:
+def _number(written: Any) -> Decimal:
+    """The number in a JSON number or text. Raises an error of `UNUSABLE`."""
+    if type(written) not in (int, str, Float) or (type(written) is str and not _NUMBER.fullmatch(written)):
         raise TypeError
-    exact = Fraction(Decimal(value)) * 1_000 / _PARTS[kind]
+    return Decimal(written)
+
+
+def time_of(value: Any, kind: str) -> int:
+    """A time in milliseconds, or a number of `int(text)`. Raises an error of `UNUSABLE`."""
+    if kind == "int(text)" and type(value) is str and not _WHOLE.fullmatch(value):
+        raise ValueError
+    exact = Fraction(_DIGITS.create_decimal(_number(value))) * 1_000 / _PARTS[kind]
     if (kind == "int(text)" and exact.denominator > 1) or not -_MOST <= math.floor(exact) + 1 <= 2**63:
         raise ValueError
     return math.floor(exact)

@@ -12,6 +12,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.registry import Collector
 
+from streamstate.deployment.address import Address
+
 Application = Callable[..., Iterable[bytes]]
 """Of WSGI."""
 
@@ -65,16 +67,17 @@ def application(collector: Collector, live: Probe, ready: Probe) -> Application:
     return answer
 
 
-class _Server(ThreadingWSGIServer):
-    address_family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
-
-
 class _Quiet(WSGIRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002, named by the standard library
         """Log nothing: probes come every few seconds."""
 
 
-def serve(application: Application, port: int) -> None:
-    """Answer at `port` of all addresses, in the background, for the life of the process."""
-    server = make_server("", port, application, _Server, _Quiet)
+def serve(application: Application, address: Address) -> None:
+    """Answer at `address`, in the background, for the life of the process."""
+    host, port = address.bound
+
+    class Server(ThreadingWSGIServer):
+        address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+
+    server = make_server(host, port, application, Server, _Quiet)
     threading.Thread(target=server.serve_forever, name="status", daemon=True).start()

@@ -160,7 +160,7 @@ def serve(hosted: list[Hosted], settings: StreamSettings) -> None:
             raise
 
     if settings.status_port:
-        status.serve([stream.status for stream in streams], settings.status_port)
+        status.serve([stream.status for stream in streams], settings.status_address)
     threads = [threading.Thread(target=guarded, args=(stream,), name=stream.name, daemon=True) for stream in streams]
     for thread in threads:
         thread.start()

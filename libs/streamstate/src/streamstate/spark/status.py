@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 from pyspark.sql.streaming.query import StreamingQuery
 
 from streamstate.deployment import metrics
+from streamstate.deployment.address import Address
 from streamstate.deployment.metrics import Application, Definition, Fault
 from streamstate.kafka.history import TopicHistory
 from streamstate.state.store import TopicPartition
@@ -210,6 +211,6 @@ def application(statuses: Sequence[Status]) -> Application:
     return metrics.application(StatusCollector(statuses), live, ready)
 
 
-def serve(statuses: Sequence[Status], port: int) -> None:
-    """Answer at `port` of all addresses, in the background, for the life of the process."""
-    metrics.serve(application(statuses), port)
+def serve(statuses: Sequence[Status], address: Address) -> None:
+    """Answer at `address`, in the background, for the life of the process."""
+    metrics.serve(application(statuses), address)

@@ -31,7 +31,7 @@ demo: $(INSTALLED) redis ## everything on this machine, fed and answering, until
 	@$(BIN)/python -m devkit.demo
 
 demo-clean: ## remove the demo's state (not what was downloaded)
-	rm -rf .demo
+	@[ ! -e .demo ] || flock --nonblock .demo rm -r .demo || { echo "a demo of this clone runs: end it first"; exit 1; }
 
 # In this order the tests of the cluster and of its servers, which take longest, come first.
 test: $(CLASSES) redis prometheus nginx ## all tests, on a real Kafka, Redis and Spark that they start themselves

@@ -27,6 +27,7 @@ from streamstate.errors import Misconfigured
 from streamstate.kafka.security import Scalar
 from streamstate.settings import StreamSettings
 from streamstate.spark import status
+from streamstate.spark.account import require_name
 from streamstate.spark.jars import jars, of_mechanism
 from streamstate.spark.query import Stream
 from streamstate.spark.run import Hosted, reason
@@ -246,7 +247,8 @@ def _encrypted(settings: StreamSettings) -> dict[str, str]:
 
 
 def session(settings: StreamSettings) -> tuple[SparkSession, JavaGateway]:
-    """Start the session of this process, and its JVM behind the gateway."""
+    """Start the session of this process, and its JVM behind the gateway. Raises `Misconfigured` for a nameless user."""
+    require_name()
     # Before the JVM and the clients of Kafka start their many threads.
     resources.use_few_arenas()
     os.environ["PYSPARK_PYTHON"] = sys.executable

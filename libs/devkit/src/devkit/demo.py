@@ -6,14 +6,17 @@ import os
 import shlex
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
+from confluent_kafka import KafkaException
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings
+from urllib3.exceptions import HTTPError
 
 from devkit import DevkitError
 from devkit.cluster.local_cluster import LocalCluster, get
@@ -34,6 +37,8 @@ ENVIRONMENT = HOME / "env"
 """Sourced by a shell, gives commands the addresses of the demo."""
 VARIABLES = ("KAFKA", "REDIS", "RELEASES", "FORMATS", "REGISTRY", "ARCHIVE", "GATEWAY", "PROFILE")
 FOLDED_S = 300
+RETRY_S = 15
+"""Seconds before another start of a process that cannot be started, such as a Kafka with a full disk."""
 WIDTH = 118
 CASES = (
     "/v1/regions",
@@ -159,8 +164,47 @@ def show(cluster: LocalCluster, settings: DemoSettings) -> None:
         return
     sys.stdout.write(look_next(cluster, user))
     say(f"feeding until Ctrl-C; open {cluster.url}/")
-    for _ in feed.live():
-        cluster.revive()
+    # A Kafka that is away holds the feed up, and nothing else.
+    threading.Thread(target=feed_on, args=(feed,), daemon=True).start()
+    tend(cluster)
+
+
+def feed_on(feed: Feed) -> None:
+    """Feed until the process ends, also after events that Kafka has refused."""
+    while True:
+        try:
+            for _ in feed.live():
+                pass
+        except KafkaException as error:
+            say(f"Kafka has not taken all events ({error.args[0].str()}); the feed goes on")
+
+
+def tend(cluster: LocalCluster) -> None:
+    """Restart ended processes, and say when Kafka does not answer, until Ctrl-C."""
+    silence, failure = "", ""
+    while True:
+        time.sleep(1)
+        try:
+            cluster.revive()
+            failure = ""
+        except DevkitError as error:
+            # The whole error once: it has the end of a log.
+            say(str(error) if str(error).partition("\n")[0] != failure else failure)
+            failure = str(error).partition("\n")[0]
+            say(f"trying again in {RETRY_S} s; answers are of the state so far")
+            time.sleep(RETRY_S)
+        now = silence_of(cluster)
+        if now != silence:
+            say(f"Kafka {now}; answers are of the state of that time" if now else "Kafka answers again")
+            silence = now
+
+
+def silence_of(cluster: LocalCluster) -> str:
+    """Since when Kafka has not answered, by the gateway; empty while Kafka, or no gateway, answers."""
+    try:
+        return str(get(f"{cluster.url}/readyz").get("kafka", ""))
+    except HTTPError:
+        return ""
 
 
 def in_short(profile: Mapping[str, Any]) -> Iterator[str]:

@@ -133,12 +133,12 @@ class Status:
     @property
     def trouble(self) -> str:
         """Why some or all partitions are not folded, for an operator; empty without trouble."""
-        return self.refusal or self.failure or self.waits
+        return self.refusal or self.records.topics.trouble or self.failure or self.waits
 
     @property
     def idle_for(self) -> str | None:
         """Why not all partitions are folded, empty when intended; None when all are folded."""
-        if self.folding and not (self.waiting or self.failure):
+        if self.folding and not (self.waiting or self.failure or self.records.topics.silence):
             return None
         return self.trouble
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from streamstate.spark.account import FURTHER
+from streamstate.spark.jars import FURTHER_USERS
 
 NAMELESS = 54_321
 REQUIRED = """
 import os, sys
 from pathlib import Path
-from streamstate.spark.account import require_name
+from streamstate.spark.jars import require_name
 os.setuid(int(sys.argv[1]))
 require_name(Path(sys.argv[2]))
 """
@@ -43,6 +43,6 @@ def test_a_nameless_user_gets_an_entry_where_the_image_reads_it_and_else_an_advi
 
 def test_the_image_reads_further_users_from_a_link_into_a_writable_folder() -> None:
     image = Path("Dockerfile").read_text()
-    assert f"ln -s /tmp/passwd {FURTHER}" in image
+    assert f"ln -s /tmp/passwd {FURTHER_USERS}" in image
     assert "libnss-extrausers" in image
     assert "s/^passwd:.*/passwd: files extrausers/" in image

@@ -3,8 +3,7 @@
 import os
 from collections.abc import Mapping
 
-from streamstate.spark.account import require_name
-from streamstate.spark.jars import java, spark_jars
+from streamstate.spark.jars import java, require_name, spark_jars
 
 _MAIN = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
 # Spark reads the file of its secret only where the master is known to be Kubernetes, and does not say so to executors.

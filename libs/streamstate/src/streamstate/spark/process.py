@@ -27,8 +27,7 @@ from streamstate.errors import Misconfigured
 from streamstate.kafka.security import Scalar
 from streamstate.settings import StreamSettings
 from streamstate.spark import status
-from streamstate.spark.account import require_name
-from streamstate.spark.jars import jars, of_mechanism
+from streamstate.spark.jars import jars, of_mechanism, require_name
 from streamstate.spark.query import Stream
 from streamstate.spark.run import Hosted, reason
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,12 +16,13 @@ from devkit.cluster.beside import Beside
 from devkit.cluster.local_cluster import LocalCluster
 from devkit.cluster.plan import Plan
 from devkit.cluster.streams import hosted
-from devkit.demo import VARIABLES, DemoSettings, alone, environment, look_next, of_profiles
+from devkit.demo import VARIABLES, DemoSettings, alone, environment, look_next, of_profiles, tend
 from devkit.servers.child_process import Child, free_port, require_free_port
 from streamstate.errors import Misconfigured
 from streamstate.profile import SERVICE as PROFILE
 from streamstate.releases import file
 from streamstate.settings import StreamSettings, load
+from tests.serving import Served, new_address
 from tests.waiting import until
 
 DECLARED = """
@@ -159,6 +161,38 @@ def test_a_demo_without_profile_and_with_usual_ports_names_its_servers_only(tmp_
     cluster = LocalCluster(Plan(tmp_path, tmp_path, gateway_port=8080, services=(PROFILE,)), print)
     expected = {f"STREAMSTATE_{name}" for name in ("KAFKA", "REDIS", "RELEASES")}
     assert sourced(cluster, tmp_path / "env").keys() == expected
+
+
+class Tended(LocalCluster):
+    """Whose restarts fail for the given reasons, one after the other."""
+
+    def __init__(self, url: str, *failures: BaseException | None) -> None:
+        self.url = url
+        self._failures = iter(failures)
+
+    def revive(self) -> None:
+        if failure := next(self._failures):
+            raise failure
+
+
+def test_the_demo_says_that_kafka_cannot_be_started_or_does_not_answer_once_each() -> None:
+    answers = iter([{}, {}, {"kafka": "has not answered since noon"}, {"kafka": "has not answered since noon"}, {}])
+
+    def readyz(_environ: Any, start_response: Any) -> Iterator[bytes]:
+        start_response("200 OK", [])
+        yield json.dumps(next(answers)).encode()
+
+    address, said = new_address(), list[str]()
+    gateway = Served(address, readyz)
+    full = [DevkitError(f"Kafka ended; the end of its log:\n12:0{n} No space left on device") for n in range(2)]
+    with pytest.raises(KeyboardInterrupt):
+        tend(Tended(f"http://{address}", *full, None, None, None, KeyboardInterrupt()), said.append, 0, 0)
+    gateway.stop()
+    assert said == [
+        f"{full[0]}\nhttp://{address}/ answers from the state so far; trying again every 0 s",
+        f"Kafka has not answered since noon; http://{address}/ answers from the state of that time",
+        "Kafka answers again",
+    ]
 
 
 def test_two_servers_of_one_port_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

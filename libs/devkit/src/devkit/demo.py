@@ -8,8 +8,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -179,32 +179,39 @@ def feed_on(feed: Feed) -> None:
             say(f"Kafka has not taken all events ({error.args[0].str()}); the feed goes on")
 
 
-def tend(cluster: LocalCluster) -> None:
+def say(line: str) -> None:
+    """Print a line of progress, with the time since the start."""
+    sys.stdout.write(f"[{time.monotonic() - _STARTED:5.1f} s] {line}\n")
+    sys.stdout.flush()
+
+
+def tend(
+    cluster: LocalCluster, say: Callable[[str], None] = say, pause_s: float = 1.0, retry_s: float = RETRY_S
+) -> None:
     """Restart ended processes, and say when Kafka does not answer, until Ctrl-C."""
     silence, failure = "", ""
     while True:
-        time.sleep(1)
+        time.sleep(pause_s)
         try:
             cluster.revive()
             failure = ""
         except DevkitError as error:
-            # The whole error once: it has the end of a log.
-            say(str(error) if str(error).partition("\n")[0] != failure else failure)
-            failure = str(error).partition("\n")[0]
-            say(f"trying again in {RETRY_S} s; answers are of the state so far")
-            time.sleep(RETRY_S)
+            # The rest is the end of a log, with its times.
+            before, failure = failure, str(error).partition("\n")[0]
+            if failure != before:
+                say(f"{error}\n{cluster.url}/ answers from the state so far; trying again every {retry_s:g} s")
+            time.sleep(retry_s)
         now = silence_of(cluster)
         if now != silence:
-            say(f"Kafka {now}; answers are of the state of that time" if now else "Kafka answers again")
+            say(f"Kafka {now}; {cluster.url}/ answers from the state of that time" if now else "Kafka answers again")
             silence = now
 
 
 def silence_of(cluster: LocalCluster) -> str:
     """Since when Kafka has not answered, by the gateway; empty while Kafka, or no gateway, answers."""
-    try:
+    with suppress(HTTPError):
         return str(get(f"{cluster.url}/readyz").get("kafka", ""))
-    except HTTPError:
-        return ""
+    return ""
 
 
 def in_short(profile: Mapping[str, Any]) -> Iterator[str]:
@@ -285,12 +292,6 @@ def first_user(files: Files) -> int:
     """A user of the files."""
     key, _ = next(files.events())
     return LONG.decode(key)
-
-
-def say(line: str) -> None:
-    """Print a line of progress, with the time since the start."""
-    sys.stdout.write(f"[{time.monotonic() - _STARTED:5.1f} s] {line}\n")
-    sys.stdout.flush()
 
 
 _STARTED = time.monotonic()

@@ -140,7 +140,7 @@ def running(cluster: LocalCluster) -> Iterator[LocalCluster]:
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, kill)
-        say("stopping; Ctrl-C again kills everything")
+        say("stopping; Ctrl-C kills what has not stopped")
         cluster.stop()
 
 

@@ -28,6 +28,8 @@ from streamstate.state.store import Origin, Snapshot, TopicPartition, whole
 
 PAUSE_S = 2.0
 _FIRST = 8
+"""Partitions read without Kafka, for the owners: an instance without any of them is left out."""
+
 OPEN_S = 10.0
 """Seconds after which an open transaction is reported."""
 

@@ -69,17 +69,19 @@ class Child:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self._logged = log.tell()
-            started = _STARTER.submit(
-                subprocess.Popen[bytes],
-                (*_MORTAL, *self.argv),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=self.env,
-                start_new_session=True,
-            )
+
+            def started() -> subprocess.Popen[bytes]:
+                return subprocess.Popen(
+                    (*_MORTAL, *self.argv),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    env=self.env,
+                    start_new_session=True,
+                )
+
             try:
-                self._process = started.result()
+                self._process = _STARTER.submit(started).result()
             except OSError as error:
                 msg = f"{self.name} cannot be started ({error}); install setpriv (Debian: util-linux)"
                 raise DevkitError(msg) from error
@@ -177,5 +179,5 @@ def _holder(port: int) -> tuple[str, str]:
 
 def listeners() -> list[tuple[int | None, str, int]]:
     """Process id (None: of another user), address and port of each listening TCP socket of this machine."""
-    sockets = psutil.net_connections("tcp")
-    return [(each.pid, *each.laddr) for each in sockets if each.status == psutil.CONN_LISTEN]
+    sockets = (each for each in psutil.net_connections("tcp") if each.status == psutil.CONN_LISTEN)
+    return [(each.pid, each.laddr.ip, each.laddr.port) for each in sockets if each.laddr]

@@ -65,7 +65,6 @@ def test_who_needs_a_silent_kafka_says_since_when_until_it_answers(deployment: D
     since = f"has not answered since {time.strftime('%Y-%m-%dT%H:', time.gmtime())}"
     try:
         until(lambda: since in str(stream.get("/readyz").json().get("reasons")), 60, "the stream to say so")
-        assert stream.get("/readyz").status == 503
         until(lambda: since in get(f"http://{api}/readyz").get("kafka", ""), 30, "the API to say so")
         until(lambda: since in str(get(f"http://{api}/processors")["instances"]), 30, "the stream to report it")
         answer = urllib3.request("GET", f"http://{api}/v1/users/{USER}/metrics")

@@ -35,10 +35,11 @@ class Definition(NamedTuple):
 
 
 class Fault:
-    """The answer of a failing probe: a status in words, and further members."""
+    """The answer of a probe that finds a fault: a status in words, and further members; `failing`: by status 503."""
 
-    def __init__(self, status: str, **members: Any) -> None:
+    def __init__(self, status: str, *, failing: bool = True, **members: Any) -> None:
         self.document = {"status": status, **members}
+        self.failing = failing
 
 
 Probe = Callable[[], Fault | None]
@@ -61,7 +62,8 @@ def application(collector: Collector, live: Probe, ready: Probe) -> Application:
             start_response("404 Not Found", [])
             return []
         fault = probes[path]()
-        start_response("503 Service Unavailable" if fault else "200 OK", [("Content-Type", "application/json")])
+        failing = fault is not None and fault.failing
+        start_response("503 Service Unavailable" if failing else "200 OK", [("Content-Type", "application/json")])
         return [json.dumps(fault.document if fault else {"status": "ok"}).encode()]
 
     return answer

@@ -138,7 +138,7 @@ class Status:
     @property
     def idle_for(self) -> str | None:
         """Why not all partitions are folded, empty when intended; None when all are folded."""
-        if self.folding and not (self.waiting or self.failure or self.records.topics.silence):
+        if self.folding and not (self.waiting or self.failure):
             return None
         return self.trouble
 
@@ -206,7 +206,11 @@ def application(statuses: Sequence[Status]) -> Application:
     def ready() -> Fault | None:
         idle = {status.service: why for status in statuses if (why := status.idle_for) is not None}
         reasons = {service: why for service, why in idle.items() if why}
-        return Fault("not folding", services=[*idle], reasons=reasons) if idle else None
+        if idle:
+            return Fault("not folding", services=[*idle], reasons=reasons)
+        # Without the stream, its pod would not get reads either, and these need no Kafka.
+        silent = {status.service: told for status in statuses if (told := status.records.topics.trouble)}
+        return Fault("ok", failing=False, reasons=silent) if silent else None
 
     return metrics.application(StatusCollector(statuses), live, ready)
 

@@ -79,14 +79,14 @@ def test_a_profile_is_answered_by_its_owner_at_an_address_of_ipv6(by_ipv6: tuple
 
 @pytest.mark.parametrize("host", ["[::1]", LOCALHOST])
 def test_a_stream_says_how_it_is_at_all_addresses_if_asked_to(host: str) -> None:
-    settings = StreamSettings(status_host="*", status_port=free_port())
+    settings = StreamSettings.model_validate({"status_host": "*", "status_port": free_port()})
     serve([], settings.status_address)
     assert urllib3.request("GET", f"http://{host}:{settings.status_port}/livez", timeout=20).status == 200
 
 
 @pytest.mark.parametrize("kind", [StreamSettings, ArchiverSettings])
 def test_by_default_a_process_says_how_it_is_on_its_machine_only(kind: type[StatusSettings]) -> None:
-    settings = kind(status_port=free_port())
+    settings = kind.model_validate({"status_port": free_port()})
     serve([], settings.status_address)
     assert urllib3.request("GET", f"http://{LOCALHOST}:{settings.status_port}/livez", timeout=20).status == 200
     with pytest.raises(HTTPError):

@@ -58,11 +58,11 @@ def test_who_does_not_ask_in_time_is_ended(clients: Clients) -> None:
 
 
 def test_a_server_keeps_idle_connections_as_long_as_its_operator_says(clients: Clients) -> None:
-    clients.waiting = Waiting(lambda: clients.now, options(HttpSettings(idle_s=620))["keepalive"])
+    clients.waiting = Waiting(lambda: clients.now, options(HttpSettings.model_validate({"idle_s": 620}))["keepalive"])
     clients.waiting.keep(clients.client("of a balancer"))
     assert clients.overdue(620) == []
     assert clients.overdue(621) == ["of a balancer"]
-    assert options(HttpSettings())["keepalive"] == IDLE_S
+    assert options(HttpSettings.model_validate({}))["keepalive"] == IDLE_S
 
 
 def test_more_of_a_head_gives_no_more_time(clients: Clients) -> None:

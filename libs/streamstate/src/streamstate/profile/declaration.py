@@ -197,8 +197,8 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
     def _require_key(self) -> None:
         if not self.key.startswith(_IN_VALUE):
-            kinds = "long for whole numbers of 8 bytes, int for those of 4, digits for those in digits, text for texts"
-            known = f"there is no key {self.key}: write {kinds}; there are {', '.join(CODECS)}, and value.MEMBER"
+            advice = "long for whole numbers of 8 bytes, int for those of 4, digits for those in digits, text for texts"
+            known = f"there is no key {self.key}: write {advice}; there are {', '.join(CODECS)}, and value.MEMBER"
             require(self.key in CODECS, known, "key")
             return
         path, field = self.key.removeprefix(_IN_VALUE), self.key_field

@@ -5,7 +5,7 @@ FROM ${BASE} AS base
 LABEL org.opencontainers.image.licenses="Apache-2.0"
 ENV PYTHONPATH=/app PYTHONUNBUFFERED=1 NUMBA_CACHE_DIR=/tmp/numba
 WORKDIR /app
-# Java wants a name for the user that it runs as.
+# Of the charts.
 RUN useradd --uid 10001 --no-create-home --home-dir /tmp streamstate
 RUN printf '#!/bin/sh\nexec python -m streamstate.cli.main "$@"\n' >/usr/local/bin/streamstate \
  && chmod +x /usr/local/bin/streamstate
@@ -24,6 +24,12 @@ RUN jlink --output /opt/java --strip-debug --no-header-files --no-man-pages --co
 FROM base AS java
 COPY --from=jre /opt/java /opt/java
 ENV JAVA_HOME=/opt/java
+# Java wants a name for its user. A pod may run as any user: the stream writes the user's entry where it may write.
+RUN apt-get update -qq \
+ && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends libnss-extrausers \
+ && rm -rf /var/lib/apt/lists/* \
+ && sed -i 's/^passwd:.*/passwd: files extrausers/' /etc/nsswitch.conf \
+ && ln -s /tmp/passwd /var/lib/extrausers/passwd
 # What no query loads is a third of what Spark brings: Hive, machine learning, the state store on disk, Connect, the shell.
 COPY requirements-stream.txt .
 RUN pip install --no-cache-dir --no-compile --no-deps --require-hashes -r requirements-stream.txt \

@@ -31,7 +31,7 @@ demo: $(INSTALLED) redis ## everything on this machine, fed and answering, until
 	@$(BIN)/python -m devkit.demo
 
 demo-clean: ## remove the demo's state (not what was downloaded)
-	rm -rf .demo
+	@[ ! -e .demo ] || flock --nonblock .demo rm -r .demo || { echo "a demo of this clone runs: end it first"; exit 1; }
 
 # In this order the tests of the cluster and of its servers, which take longest, come first.
 test: $(CLASSES) redis prometheus nginx ## all tests, on a real Kafka, Redis and Spark that they start themselves
@@ -137,7 +137,7 @@ bench: $(INSTALLED) redis wrk ## measure everything and write docs/bench.md (ONL
 
 $(INSTALLED): requirements.txt $(wildcard libs/*/pyproject.toml)
 	@[ -n "$(PYTHON)" ] || { echo "install Python 3.11 or newer with venv (Debian: python3-venv), or name it: make PYTHON=python3.11"; exit 1; }
-	@command -v java >/dev/null || { echo "install Java 17 (Debian: apt-get install openjdk-17-jre-headless)"; exit 1; }
+	@command -v java >/dev/null || { echo "install Java 17 or 21 (Debian: apt-get install openjdk-17-jre-headless)"; exit 1; }
 	@echo "installing the Python packages into $(VENV) (about a minute, once)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --use-pep517 --no-deps --require-hashes -r requirements.txt

@@ -1,13 +1,32 @@
 """Raw Kafka records as the tests write them, and texts that no parser may take."""
 
 import json
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 import msgspec
 
 from streamstate.keys import LONG, partition_of
 from streamstate.processing.decode import RawRecord
 from streamstate.testing import Driver
+
+T = TypeVar("T")
+
+
+class ByTopic(dict[str, T]):
+    """What a test knows of the records of each topic that a service reads.
+
+    where: the place of the entries. example: an entry for a further topic.
+    """
+
+    def __init__(self, where: str, example: str, entries: Mapping[str, T]) -> None:
+        super().__init__(entries)
+        self._advice = f"add a line such as {example} to {where}"
+
+    def __missing__(self, topic: str) -> T:
+        msg = f"a service reads the topic {topic}, and the tests know none of its records: {self._advice}"
+        raise LookupError(msg.replace("TOPIC", topic))
+
 
 Play = tuple[int, int, int, int, int]
 """User, artist, album, track, milliseconds."""

@@ -18,7 +18,7 @@ from werkzeug.test import Client
 from devkit.cluster.local_cluster import LocalCluster, answers
 from devkit.servers.child_process import LOCALHOST, Child, free_port
 from streamstate.errors import Misconfigured
-from streamstate.kafka.admin import Topics
+from streamstate.kafka.admin import Silence, Topics
 from streamstate.state.store import Origin
 from streamstate.web.access.internal import InternalTokens
 from streamstate.web.client.instances import Instances
@@ -37,6 +37,10 @@ class FixedTopics(Topics):
     def __init__(self, counts: Mapping[str, int]) -> None:
         self.counts = dict(counts)
         self.written: dict[tuple[str, int], int] = {}
+
+    def fall_silent(self, since: float) -> None:
+        """From now on, Kafka has not answered since then (seconds since 1970)."""
+        self._silence = Silence(since, "timed out")
 
     def ends(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         return {place: self.written.get(place, 0) for place in places}

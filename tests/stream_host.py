@@ -110,7 +110,7 @@ class _Streams:
             settings = bootstrap.configure(StreamSettings, package)
             hosted = Hosted(bootstrap.app(package, settings), settings.instance, settings.advertise)
             stream = Stream(hosted, settings, self._spark, stopping, self._slots)
-        status.serve([stream.status], settings.status_port)
+        status.serve([stream.status], settings.status_address)
         thread = threading.Thread(target=stream.run, name=stream.name, daemon=True)
         self._running[stream_id] = thread, stopping
         thread.start()

@@ -40,7 +40,7 @@ def run(settings: ArchiverSettings) -> None:
         settings.kafka, settings.archive_group, settings.instance, SESSION_TIMEOUT_MS, hold, settings.security
     )
     if settings.status_port:
-        metrics.serve(status.application(), settings.status_port)
+        metrics.serve(status.application(), settings.status_address)
     membership.start(*settings.archive_topics)
     try:
         while True:

@@ -2,12 +2,12 @@
 
 from pydantic import Field
 
-from streamstate.deployment.connections import KafkaSettings, RegistrySettings
+from streamstate.deployment.connections import KafkaSettings, RegistrySettings, StatusSettings
 from streamstate.formats.format import Format
 from streamstate.history.archive.segments import FILE_BYTES
 
 
-class ArchiverSettings(KafkaSettings, RegistrySettings):
+class ArchiverSettings(KafkaSettings, RegistrySettings, StatusSettings):
     """The archiver."""
 
     archive_topics: tuple[str, ...] = Field((), description='topics to archive: ["listening-events", "artists"]')
@@ -21,4 +21,3 @@ class ArchiverSettings(KafkaSettings, RegistrySettings):
         {},
         description="formats by topic, or by * for all, whose schemas the archive keeps",
     )
-    status_port: int = Field(0, ge=0, le=65535, description="port of /livez, /readyz, /metrics; 0: none")

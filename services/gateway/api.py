@@ -78,7 +78,7 @@ def build(settings: GatewaySettings, addresses: Mapping[str, Sequence[str]], acc
 
     services = dict.fromkeys(map(service_of, addresses))
     further = [not_found(), no_instance(), unknown_service(services), too_many_streams(settings.streams)]
-    routes, telemetry = application(NAME, NAME, ready, further)
+    routes, telemetry = application(NAME, NAME, ready, further, lambda: owners.now.silent_since)
     routes.cors = Cors(settings.origins)
     client = Instances(internal_tokens(settings, telemetry), to_instances(settings), name=NAME)
     find_releases: Callable[[], object] = bool

@@ -63,7 +63,9 @@ def merged(routes: Routes, own: Document, documents: Iterable[bytes], views: Seq
     schemas |= own["components"]["schemas"] | _of_profiles(parts, answers, own["components"]["schemas"])
     paths |= own["paths"] | _of_users(own["paths"], parts, answers, paths)
     paths[MANY] = _many(paths[MANY], [view for view in views if not view.anywhere], answers)
-    return msgspec.json.encode({**own, "paths": paths, "components": {**own["components"], "schemas": schemas}})
+    info = {**own["info"], "title": "User profiles"}
+    components = {**own["components"], "schemas": schemas}
+    return msgspec.json.encode({**own, "info": info, "paths": paths, "components": components})
 
 
 def _path(view: ViewEntry) -> str:

@@ -174,7 +174,7 @@ def service(name: str, known: Processors | None, answering: Set[str], rate: floa
         dead_letters=sum(partition.dead_letters for partition in partitions),
         dead_letter_reasons=dict(sum((Counter(partition.dead_letter_reasons) for partition in partitions), Counter())),
         progress=round(sum(partition.progress for partition in partitions) / len(partitions), 3) if partitions else 0.0,
-        troubles=[processor.trouble for processor in known.instances if processor.trouble] if known else [],
+        troubles=[*dict.fromkeys(each.trouble for each in known.instances if each.trouble)] if known else [],
         owners=owners,
     )
 

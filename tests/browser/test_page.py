@@ -85,6 +85,20 @@ def test_a_stream_that_does_not_fold_says_why_on_the_page(show: Open, driving: D
     expect(trouble).to_have_count(0, timeout=PATIENT_MS)
 
 
+def test_every_view_says_since_when_kafka_does_not_answer(show: Open) -> None:
+    told = {"status": "ready", "kafka": "has not answered since 2026-11-28T22:41:07Z"}
+    page = show("#/system", routes={"**/readyz": lambda route: route.fulfill(json=told)})
+    text = "Kafka has not answered since 2026-11-28T22:41:07Z: these pages show the state of that time."
+    for address in "#/system", f"#/users/{USER}":
+        page.evaluate(f"location.hash = '{address}'")
+        expect(page.get_by_role("alert").filter(has_text="Kafka")).to_have_text(text, timeout=PATIENT_MS)
+        expect(page.locator(".mark").first).to_have_text("Kafka does not answer", timeout=PATIENT_MS)
+    assert len(list(looks(page))) == 4
+    del told["kafka"]
+    live(page)
+    expect(page.get_by_text(text)).to_have_count(0, timeout=PATIENT_MS)
+
+
 def test_a_play_is_seen_without_a_reload(show: Open, driving: Driving) -> None:
     artist = favourite(driving, USER)
     page = show()

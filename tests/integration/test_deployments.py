@@ -5,13 +5,16 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from devkit.cluster.local_cluster import LocalCluster
+import psutil
+import urllib3
+
+from devkit.cluster.local_cluster import LocalCluster, answers, get
 from devkit.servers.child_process import LOCALHOST, free_port
 from devkit.servers.redis import Redis
 from services.events import LISTENING_EVENTS
 from streamstate.kafka.consumer_group import Held, Membership
 from streamstate.kafka.dlq.topic import is_halting
-from tests.deployment import Deployment
+from tests.deployment import USER, Deployment
 from tests.integration.driving import headers, read
 from tests.integration.releases import Releases
 from tests.waiting import until
@@ -51,6 +54,30 @@ def test_another_environment_in_the_consumer_group_is_refused_before_it_takes_pa
     finally:
         staging.close()
         server.stop()
+
+
+def test_who_needs_a_silent_kafka_says_since_when_until_it_answers(deployment: Deployment) -> None:
+    stream = deployment.build()
+    api = deployment.api()
+    until(lambda: answers(f"http://{api}/readyz"), 30, "the API to be ready")
+    broker = psutil.Process(deployment.cluster.kafka.pid)
+    broker.suspend()
+    since = f"has not answered since {time.strftime('%Y-%m-%dT%H:', time.gmtime())}"
+    try:
+        until(lambda: since in str(stream.get("/readyz").json().get("reasons")), 60, "the stream to say so")
+        until(lambda: since in get(f"http://{api}/readyz").get("kafka", ""), 30, "the API to say so")
+        until(lambda: since in str(get(f"http://{api}/processors")["instances"]), 30, "the stream to report it")
+        answer = urllib3.request("GET", f"http://{api}/v1/users/{USER}/metrics")
+        assert (answer.status, answer.json()["eventCount"]) == (200, 100)
+        assert int(answer.headers["State-Age-Ms"]) > 10_000
+        told = f"{deployment.name}: Kafka at {deployment.cluster.kafka.bootstrap} {since}"
+        assert told in deployment.run("status").output
+    finally:
+        broker.resume()
+    until(lambda: "kafka" not in get(f"http://{api}/readyz"), 60, "the API to hear of Kafka")
+    until(lambda: stream.get("/readyz").status == 200, 60, "the stream to go on")
+    deployment.send(10)
+    deployment.folded(110)
 
 
 # Ownership of partitions when there are more instances than partitions.

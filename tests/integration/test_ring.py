@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import redis
 import urllib3
@@ -20,6 +21,7 @@ from typer.testing import CliRunner, Result
 from devkit.cluster.local_cluster import get
 from devkit.events import records
 from devkit.events.records import event
+from devkit.servers.child_process import LOCALHOST, listeners
 from services.events import LISTENING_EVENTS
 from streamstate.cli import status
 from streamstate.cli.main import app
@@ -40,6 +42,14 @@ def test_instances_share_the_partitions_as_all_of_them_say(driving: Driving, ser
         assert sorted(owned) == sorted(addresses)
         assert [len(partitions) for partitions in owned.values()] == shares
         assert sorted(chain(*owned.values())) == list(range(sum(shares)))
+
+
+def test_only_this_machine_reaches_the_ports_of_all_processes(driving: Driving) -> None:
+    started = [psutil.Process(child.pid) for child in driving.cluster.children]
+    pids = {process.pid for each in started for process in (each, *each.children(recursive=True))}
+    listening = [(pid, address) for pid, address, _ in listeners() if pid in pids]
+    assert {address.removeprefix("::ffff:") for _, address in listening} == {LOCALHOST}
+    assert len({pid for pid, _ in listening}) >= len(started)
 
 
 def test_recent_plays_take_less_than_3_kb_of_redis(driving: Driving) -> None:

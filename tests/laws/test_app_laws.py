@@ -26,7 +26,7 @@ from streamstate.profile.indexes.views import CountKeys, FindKeys
 from streamstate.state.memory import MemoryStore
 from streamstate.testing import Driver
 from streamstate.view import View
-from tests.raw import name_json, plain, play_json
+from tests.raw import ByTopic, name_json, plain, play_json
 from tests.worked_profile import COMPACT, EVERYTHING, OVERALL, REKEYED, event_json, profile_events, purchases
 
 PARTITIONS = 2
@@ -48,7 +48,7 @@ SIZES = [0, 9, 10, INT.most]
 CARTS = ["00000000-0000-0000-0000-000000000000", "0b6f1c1e-7a57-4d9c-9a3e-0f3a8f1d2c4b"]
 STOCK = ["a:1", "a:1:2", "a-b:1", "é:\U0010ffff"]
 
-RECORDS: dict[str, st.SearchStrategy[Pair]] = {
+DRAWN: dict[str, st.SearchStrategy[Pair]] = {
     "listening-events": plays.map(lambda play: (LONG.encode(play[0]), play_json(play))),
     **{
         topic: st.tuples(ids, st.none() | labels).map(
@@ -81,6 +81,7 @@ RECORDS: dict[str, st.SearchStrategy[Pair]] = {
     ),
     "shown": st.tuples(ids.map(LONG.encode), ids.map(b'{"kind": "tracks", "id": %d}'.__mod__)),
 }
+RECORDS = ByTopic("DRAWN of tests/laws/test_app_laws.py", '"TOPIC": st.tuples(users, st.just(b"{}"))', DRAWN)
 """A strategy of the records of each topic that an app reads; a new topic needs one here."""
 
 KEYS: dict[str, list[str]] = {
@@ -287,3 +288,9 @@ def test_the_order_of_records_does_not_matter(name: str, data: st.DataObject) ->
     pairs = data.draw(pairs_of(app))
     shuffled = {topic: data.draw(st.permutations(drawn)) for topic, drawn in pairs.items()}
     assert answers(folded(app, numbered(shuffled))) == answers(folded(app, numbered(pairs)))
+
+
+def test_a_topic_without_records_says_which_line_to_add_where() -> None:
+    line = r'add a line such as "tickets": st.tuples\(.*\) to DRAWN of tests/laws/test_app_laws.py'
+    with pytest.raises(LookupError, match=line):
+        RECORDS["tickets"]

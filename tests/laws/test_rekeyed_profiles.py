@@ -200,7 +200,8 @@ def test_the_topic_is_named_by_member_and_type(kind: str, topic: str, key: str) 
             "the member who is no field; declare its type, such as fields: {userId: {type: int, member: who}}",
         ),
         ("value.cents", "the member cents is no key; a key is an int, an int(text) or a str"),
-        ("values.buyer.id", "there is no key values.buyer.id"),
+        ("values.buyer.id", "there is no key values.buyer.id: write"),
+        ("bigint", "there is no key bigint: write long for whole numbers of 8 bytes, int for those of 4, "),
     ],
 )
 def test_a_faulty_key_names_the_way_out(key: str, reason: str) -> None:

@@ -139,7 +139,8 @@ def test_a_room_has_at_most_twelve_files() -> None:
 
 def test_each_room_says_what_belongs_there() -> None:
     for folder in {path.parent for path in SOURCES}:
-        assert len(ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or "") > 40
+        said = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+        assert len(said) > 40, f"say in a docstring of {folder}/__init__.py, in a sentence, what belongs there"
 
 
 # What is put together: processes in `bootstrap` alone, nothing by an import, and services that fit each other.
@@ -259,5 +260,6 @@ def test_another_state_of_the_same_records_has_another_version(service: str, cur
         f"{service} makes another state of the same records: raise Fold.version if its folds are the same, and run "
         "`python -m tests.released`"
         if before and before["folds"] == current[service]["folds"]  # type: ignore[index]
-        else f"the folds of {service} changed, and a release before is refused: run `python -m tests.released`"
+        else f"the folds of {service} are new or changed, and a changed one refuses the state of a release before: run "
+        "`python -m tests.released`"
     )

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from typer.main import get_group
 
-from devkit.docs import command_reference, data_model, profile_reference, reference, rights, site
+from devkit.docs import command_reference, data_model, profile_reference, python_reference, reference, rights, site
 from streamstate.cli.main import app
 from streamstate.settings import PREFIX
 from tests.findings import faults
@@ -116,7 +116,9 @@ def test_every_document_is_reached_from_the_navigation() -> None:
 
 
 @pytest.mark.parametrize(
-    "made", [reference, command_reference, data_model, profile_reference, rights], ids=lambda made: made.__name__
+    "made",
+    [reference, command_reference, data_model, profile_reference, python_reference, rights],
+    ids=lambda made: made.__name__,
 )
 def test_a_page_is_what_the_source_says(made: ModuleType) -> None:
     assert made.PATH.read_text() == made.text(), "run make docs"

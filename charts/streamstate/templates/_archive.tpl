@@ -98,6 +98,8 @@ spec:
       valueFrom:
         fieldRef:
           fieldPath: metadata.name
+    - name: STREAMSTATE_STATUS_HOST
+      value: "*"
     - name: STREAMSTATE_STATUS_PORT
       value: {{ include "streamstate.statusPort" . | quote }}
     {{- include "streamstate.extraEnv" . | nindent 4 }}

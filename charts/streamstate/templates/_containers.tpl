@@ -6,6 +6,8 @@
   envFrom: {{- include "streamstate.envFrom" . | nindent 4 }}
   env:
     {{- include "streamstate.identity" . | nindent 4 }}
+    - name: STREAMSTATE_STATUS_HOST
+      value: "*"
     - name: STREAMSTATE_STATUS_PORT
       value: {{ include "streamstate.statusPort" . | quote }}
     - name: STREAMSTATE_CHECKPOINTS

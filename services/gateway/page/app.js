@@ -1,8 +1,10 @@
 /** The page: one view for each address after the #, so that every view can be linked to. */
 
-import { h } from "./dom.js";
+import { get } from "./api.js";
+import { h, setText } from "./dom.js";
 import { explore } from "./explore.js";
 import { home } from "./home.js";
+import { poll, setSilent } from "./live.js";
 import { profiles } from "./profiles.js";
 import { system } from "./system.js";
 import { user } from "./user.js";
@@ -17,6 +19,7 @@ const VIEWS = [
 ];
 
 const main = document.getElementById("main");
+const silence = h("p", { class: "note silence", role: "alert", hidden: "" });
 let leave = () => {};
 
 function show() {
@@ -36,6 +39,14 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   main.focus();
 });
+function tellSilence({ kafka }) {
+  silence.hidden = !kafka;
+  setText(silence, kafka ? `Kafka ${kafka}: these pages show the state of that time.` : "");
+  setSilent(Boolean(kafka));
+}
+
+main.before(silence);
+poll(() => get("readyz"), tellSilence, () => {});
 addEventListener("hashchange", () => {
   show();
   // A screen reader goes on in the new view.

@@ -71,17 +71,27 @@ export function poll(read, show, tell) {
   };
 }
 
-const WORDS = { live: "live", polling: "every 2 s", away: "reconnecting …", waiting: "connecting …" };
+const WORDS = {
+  live: "live", silent: "Kafka does not answer", polling: "every 2 s", away: "reconnecting …", waiting: "connecting …",
+};
+let silent = false;
+
+/** Whether Kafka does not answer: a live view then shows an old state. */
+export const isSilent = () => silent;
+
+/** Tell all marks whether Kafka does not answer. */
+export function setSilent(now) {
+  silent = now;
+  document.querySelectorAll(`.mark[data-state=${now ? "live" : "silent"}]`).forEach((mark) => setMark(mark, "live"));
+}
+
+function setMark(element, state) {
+  element.dataset.state = state === "live" && silent ? "silent" : state;
+  setText(element.firstChild, WORDS[element.dataset.state]);
+}
 
 /** The small mark that says whether a view is live; `set(state)` changes it. */
 export function liveMark() {
-  const word = h("span", {}, WORDS.waiting);
-  const element = h("span", { class: "mark", role: "status", "data-state": "waiting" }, word);
-  return {
-    element,
-    set(state) {
-      element.dataset.state = state;
-      setText(word, WORDS[state]);
-    },
-  };
+  const element = h("span", { class: "mark", role: "status", "data-state": "waiting" }, h("span", {}, WORDS.waiting));
+  return { element, set: (state) => setMark(element, state) };
 }

@@ -3,7 +3,7 @@
 import { chart } from "./chart.js";
 import { h, keyed, setText } from "./dom.js";
 import { compact, count, duration, plural } from "./format.js";
-import { follow, liveMark } from "./live.js";
+import { follow, isSilent, liveMark } from "./live.js";
 import { partitionMap } from "./map.js";
 
 const SAMPLE_MS = 1_000;
@@ -71,7 +71,7 @@ function card(name) {
   const dead = h("section", { class: "dead" }, letters, reasons,
     h("p", { class: "quiet" }, "See them: ", h("code", {}, `streamstate dlq list ${name}`)));
   const charts = [
-    [chart("lag, records", compact), (now) => now.lag],
+    [chart("lag, records", compact), (now) => (isSilent() ? null : now.lag)],
     [chart("freshness", duration), (now) => now.freshnessMs],
     [chart("reads/s", (value) => (value < 10 ? value.toFixed(1) : compact(value))), (now) => now.readsPerSecond],
   ];
@@ -79,8 +79,9 @@ function card(name) {
 
   function set(service) {
     now = service;
-    setText(state, `${service.ready ? "ready" : "not ready"}${service.live ? "" : ", not live"}`);
-    state.dataset.ready = service.ready;
+    const folds = !service.troubles.length;
+    setText(state, `${service.ready ? "ready" : "not ready"}${folds ? "" : ", does not fold"}${service.live ? "" : ", not live"}`);
+    state.dataset.ready = service.ready && folds;
     building.hidden = service.owners.every((owner) => owner.state !== "building");
     built.value = service.progress;
     setText(building.lastChild, ` ${Math.floor(100 * service.progress)} %`);

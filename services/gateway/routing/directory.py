@@ -103,6 +103,12 @@ class Directory:
             if answering[view.path] != known.service
         }
 
+    @cached_property
+    def silent_since(self) -> str:
+        """The earliest time from which on Kafka has not answered an instance (ISO 8601); empty while Kafka answers."""
+        times = [known.processors.silent_since for known in self.maps.values()]
+        return min(filter(None, times), default="")
+
     def missing(self) -> list[str]:
         """The services without a known map."""
         return [service for service in self.services if service not in self.maps]

@@ -1,10 +1,13 @@
 """The services of a local cluster: each runs under the name of its app, which a declared profile chooses."""
 
 import json
+import os
 import socket
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,12 +16,13 @@ from devkit.cluster.beside import Beside
 from devkit.cluster.local_cluster import LocalCluster
 from devkit.cluster.plan import Plan
 from devkit.cluster.streams import hosted
-from devkit.demo import DemoSettings, look_next, of_profiles
+from devkit.demo import VARIABLES, DemoSettings, alone, environment, look_next, of_profiles, tend
 from devkit.servers.child_process import Child, free_port, require_free_port
 from streamstate.errors import Misconfigured
 from streamstate.profile import SERVICE as PROFILE
 from streamstate.releases import file
 from streamstate.settings import StreamSettings, load
+from tests.serving import Served, new_address
 from tests.waiting import until
 
 DECLARED = """
@@ -124,17 +128,97 @@ def test_the_demo_runs_further_profiles_beside_the_standard_services(
     assert list(of_profiles(services, 7)) == ["/v1/users/7/habits", "/v1/guests/7/rooms"]
 
 
-def test_the_demo_prints_commands_for_its_own_gateway_and_profile(rooms: str, tmp_path: Path) -> None:
-    said = look_next(LocalCluster(Plan(tmp_path, tmp_path, gateway_port=28080, services=(PROFILE, rooms)), print), 1)
-    commands = [line for line in said.splitlines() if " .venv/bin/streamstate " in line]
-    assert len(commands) == 3
-    for line in commands:
-        assert "STREAMSTATE_GATEWAY=http://127.0.0.1:28080 " in line
-        assert f"STREAMSTATE_PROFILE={rooms} " in line
-    assert "streamstate stage profile --set PROFILE=" in commands[-1]
-    plain = look_next(LocalCluster(Plan(tmp_path, tmp_path, gateway_port=8080, services=(PROFILE,)), print), 1)
-    assert "STREAMSTATE_GATEWAY" not in plain
-    assert "PROFILE=" not in plain
+def sourced(cluster: LocalCluster, path: Path) -> dict[str, str]:
+    """The environment of a shell, with variables of another demo, that has sourced the file for `cluster`."""
+    path.write_text(environment(cluster))
+    before = {"STREAMSTATE_ARCHIVE": "/archive", "STREAMSTATE_PROFILE": "other.yaml", "PATH": os.environ["PATH"]}
+    shell = subprocess.run(["sh", "-c", f". {path}; env"], env=before, capture_output=True, text=True, check=True)
+    return dict(line.split("=", 1) for line in shell.stdout.splitlines() if line.startswith("STREAMSTATE_"))
+
+
+def test_the_demo_gives_commands_the_addresses_of_its_servers_and_its_profile(rooms: str, tmp_path: Path) -> None:
+    plan = Plan(tmp_path, tmp_path, gateway_port=28080, services=(PROFILE, rooms), value="avro", archive="/kept")
+    cluster = LocalCluster(plan, print)
+    variables = sourced(cluster, tmp_path / "env")
+    assert variables == {
+        "STREAMSTATE_KAFKA": cluster.kafka.bootstrap,
+        "STREAMSTATE_REDIS": cluster.redis.url,
+        "STREAMSTATE_RELEASES": str(tmp_path / "releases.json"),
+        "STREAMSTATE_FORMATS": '{"*": {"value": "avro"}}',
+        "STREAMSTATE_REGISTRY": cluster.registry.url,
+        "STREAMSTATE_ARCHIVE": "/kept",
+        "STREAMSTATE_GATEWAY": "http://127.0.0.1:28080",
+        "STREAMSTATE_PROFILE": rooms,
+    }
+    assert set(variables) == {f"STREAMSTATE_{name}" for name in VARIABLES}
+    printed = [line for line in look_next(cluster, 1).splitlines() if "streamstate" in line]
+    assert len(printed) == 3
+    assert all(line.startswith("  . .demo/env; .venv/bin/streamstate st") for line in printed)
+    assert "stage profile --set PROFILE=" in printed[-1]
+
+
+def test_a_demo_without_profile_and_with_usual_ports_names_its_servers_only(tmp_path: Path) -> None:
+    cluster = LocalCluster(Plan(tmp_path, tmp_path, gateway_port=8080, services=(PROFILE,)), print)
+    expected = {f"STREAMSTATE_{name}" for name in ("KAFKA", "REDIS", "RELEASES")}
+    assert sourced(cluster, tmp_path / "env").keys() == expected
+
+
+class Tended(LocalCluster):
+    """Whose restarts fail for the given reasons, one after the other."""
+
+    def __init__(self, url: str, *failures: BaseException | None) -> None:
+        self.url = url
+        self._failures = iter(failures)
+
+    def revive(self) -> None:
+        if failure := next(self._failures):
+            raise failure
+
+
+def test_the_demo_says_that_kafka_cannot_be_started_or_does_not_answer_once_each() -> None:
+    answers = iter([{}, {}, {"kafka": "has not answered since noon"}, {"kafka": "has not answered since noon"}, {}])
+
+    def readyz(_environ: Any, start_response: Any) -> Iterator[bytes]:
+        start_response("200 OK", [])
+        yield json.dumps(next(answers)).encode()
+
+    address, said = new_address(), list[str]()
+    gateway = Served(address, readyz)
+    full = [DevkitError(f"Kafka ended; the end of its log:\n12:0{n} No space left on device") for n in range(2)]
+    with pytest.raises(KeyboardInterrupt):
+        tend(Tended(f"http://{address}", *full, None, None, None, KeyboardInterrupt()), said.append, 0, 0)
+    gateway.stop()
+    assert said == [
+        f"{full[0]}\nhttp://{address}/ answers from the state so far; trying again every 0 s",
+        f"Kafka has not answered since noon; http://{address}/ answers from the state of that time",
+        "Kafka answers again",
+    ]
+
+
+def test_two_servers_of_one_port_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GATEWAY_PORT", "9092")
+    with pytest.raises(Misconfigured, match="GATEWAY_PORT and KAFKA_PORT are both 9092; give one of them another port"):
+        load(DemoSettings)
+
+
+def test_a_second_demo_and_the_removal_of_its_state_are_refused(tmp_path: Path) -> None:
+    makefile = Path("Makefile").absolute()
+    home = tmp_path / ".demo"
+
+    def clean() -> subprocess.CompletedProcess[str]:
+        argv = ["make", "--no-print-directory", "-f", str(makefile), "demo-clean"]
+        return subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    with alone(home):
+        (home / "fed").touch()
+        with pytest.raises(DevkitError, match=r"a demo of this clone runs already .*env"), alone(home):
+            pass
+        assert (clean().returncode, (home / "fed").exists()) == (2, True)
+        assert clean().stdout == "a demo of this clone runs: end it first\n"
+    with alone(home):
+        pass
+    for _ in range(2):
+        assert (clean().returncode, home.exists()) == (0, False)
 
 
 def test_a_missing_file_is_named() -> None:
@@ -179,6 +263,29 @@ def test_kill_takes_its_children_along(run: Run) -> None:
     until(lambda: gone(grandchild), 2)
 
 
+PARENT = """
+import sys, threading, time
+from pathlib import Path
+from devkit.servers.child_process import Child
+child = Child("Thing", ["sleep", "60"], Path(sys.argv[1]))
+starter = threading.Thread(target=child.start)
+starter.start()
+starter.join()
+print(child.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_child_ends_with_its_killed_parent_and_not_with_the_thread_that_started_it(tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", PARENT, str(tmp_path / "log")]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout
+        pid = int(parent.stdout.readline())
+        assert not gone(pid)
+        parent.kill()
+    until(lambda: gone(pid), 2)
+
+
 def test_a_death_before_it_is_ready_shows_the_end_of_the_log(tmp_path: Path) -> None:
     script = "for i in $(seq 30); do echo line $i; done; exit 3"
     child = Child("Thing", ["sh", "-c", script], tmp_path / "log")
@@ -192,7 +299,9 @@ def test_a_death_before_it_is_ready_shows_the_end_of_the_log(tmp_path: Path) -> 
 def test_a_taken_port_says_which_setting_to_change() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        with pytest.raises(DevkitError, match=rf"Kafka: port {port} \(KAFKA_PORT\) .*set KAFKA_PORT"):
+        process = rf"by process {os.getpid()} \(.*, started from this folder, perhaps left by a killed demo\)"
+        advice = rf"end it by `kill {os.getpid()}`, or set KAFKA_PORT"
+        with pytest.raises(DevkitError, match=rf"Kafka: port {port} \(KAFKA_PORT\) is taken {process}; {advice}"):
             require_free_port("Kafka", port, "KAFKA_PORT")
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+import urllib3
 from werkzeug.test import Client, TestResponse
 
 from services.names.model import APP as NAMES
@@ -162,6 +163,17 @@ def test_ready_means_that_some_service_is_known(deployment: Services) -> None:
     response = gateway.get("/readyz")
     assert response.status_code == 503
     assert "metrics, names" in response.get_json()["detail"]
+
+
+def test_gateway_and_instances_stay_ready_and_say_since_when_kafka_does_not_answer(
+    deployment: Services,
+) -> None:
+    deployment.topics.fall_silent(1_700_000_000)
+    told = {"status": "ready", "kafka": "has not answered since 2023-11-14T22:13:20Z"}
+    instance = deployment.at["metrics"][0].address
+    assert urllib3.request("GET", f"http://{instance}/readyz").json() == told
+    response = deployment.gateway().get("/readyz")
+    assert (response.status_code, response.get_json()) == (200, told)
 
 
 def test_no_key_is_in_the_metrics(reader: Client) -> None:

@@ -35,6 +35,10 @@ def test_it_is_valid_and_its_examples_are_what_its_schemas_allow(guarded: Guarde
         contract.hold_examples(found)
 
 
+def test_it_is_titled_by_what_it_is_about(guarded: Guarded) -> None:
+    assert document(guarded)["info"] == {"title": "User profiles", "version": "v1"}
+
+
 def test_each_operation_says_which_scope_a_key_or_token_needs(guarded: Guarded) -> None:
     for path, item in document(guarded)["paths"].items():
         for method, operation in item.items():

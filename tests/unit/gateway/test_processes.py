@@ -11,11 +11,15 @@ from pathlib import Path
 
 import pytest
 import urllib3
+from urllib3.exceptions import HTTPError
 
 from devkit.cluster.local_cluster import LocalCluster, answers
-from devkit.servers.child_process import LOCALHOST, Child, free_port
+from devkit.servers.child_process import LOCALHOST, Child, free_port, listeners
 from devkit.servers.redis import Redis
+from services.archive.settings import ArchiverSettings
 from services.metrics.model import APP as METRICS
+from streamstate.deployment.connections import StatusSettings
+from streamstate.settings import StreamSettings
 from streamstate.spark.status import serve
 from streamstate.state.redis import RedisStore
 from streamstate.state.redis_connections import connect
@@ -74,10 +78,20 @@ def test_a_profile_is_answered_by_its_owner_at_an_address_of_ipv6(by_ipv6: tuple
 
 
 @pytest.mark.parametrize("host", ["[::1]", LOCALHOST])
-def test_a_stream_says_how_it_is_at_all_addresses(host: str) -> None:
-    port = free_port()
-    serve([], port)
-    assert urllib3.request("GET", f"http://{host}:{port}/livez", timeout=20).status == 200
+def test_a_stream_says_how_it_is_at_all_addresses_if_asked_to(host: str) -> None:
+    settings = StreamSettings.model_validate({"status_host": "*", "status_port": free_port()})
+    serve([], settings.status_address)
+    assert urllib3.request("GET", f"http://{host}:{settings.status_port}/livez", timeout=20).status == 200
+
+
+@pytest.mark.parametrize("kind", [StreamSettings, ArchiverSettings])
+def test_by_default_a_process_says_how_it_is_on_its_machine_only(kind: type[StatusSettings]) -> None:
+    settings = kind.model_validate({"status_port": free_port()})
+    serve([], settings.status_address)
+    assert urllib3.request("GET", f"http://{LOCALHOST}:{settings.status_port}/livez", timeout=20).status == 200
+    with pytest.raises(HTTPError):
+        urllib3.request("GET", f"http://[::1]:{settings.status_port}/livez", retries=False)
+    assert [address for _, address, port in listeners() if port == settings.status_port] == [LOCALHOST]
 
 
 def test_an_owner_is_named_by_its_host_and_port(by_ipv6: tuple[int, str]) -> None:

@@ -150,7 +150,7 @@ def test_what_retention_deletes_is_told_before_and_after() -> None:
         assert made.healthy
         return made.warnings
 
-    assert "may delete the first record of orders in 1 day, 1:00:00" in warnings(90_000)[0]
+    assert "may delete the first records of orders in 1 day, 1:00:00" in warnings(90_000)[0]
     assert "has deleted the first records of orders" in warnings(0)[0]
     assert warnings(0, "orders") == []
 

@@ -21,7 +21,7 @@ from streamstate.spark.status import STILL_S, Status, application
 from streamstate.state.redis import RedisStore
 from streamstate.state.store import TopicPartition
 from tests.collector import Collector, collecting
-from tests.serving import sample
+from tests.serving import FixedTopics, sample
 from tests.waiting import until
 
 # What a stream says of itself: to Kubernetes, and to Prometheus.
@@ -110,6 +110,28 @@ def test_offsets_are_counted_while_they_are_held(status: Status) -> None:
     assert sample(found, "streamstate_stream_lag", service="metrics", topic="t", partition="1") == 1
     assert sample(found, "streamstate_stream_held_back", service="metrics", topic="t", partition="0") == 2
     assert sample(found, "streamstate_stream_held_back", service="metrics", topic="t", partition="1") == 0
+
+
+def test_a_stream_says_since_when_and_why_kafka_does_not_answer(status: Status) -> None:
+    topics = FixedTopics({})
+    topics.bootstrap = "kafka:9092"
+    status.records, status.folding = TopicHistory(topics), True
+    client = Client(application([status]))
+    assert client.get("/readyz").status_code == 200
+    topics.fall_silent(1_700_000_000)
+    answer = client.get("/readyz")
+    silence = "Kafka at kafka:9092 has not answered since 2023-11-14T22:13:20Z (timed out)"
+    told = f"{silence}; check that it runs and has disk space"
+    assert (answer.status_code, answer.get_json()) == (200, {"status": "ok", "reasons": {"metrics": told}})
+    status.failed("the cause of which is the silence")
+    assert client.get("/readyz").get_json() == {
+        "status": "not folding",
+        "services": ["metrics"],
+        "reasons": {"metrics": told},
+    }
+    assert status.trouble == told
+    topics.fall_silent(time.time())
+    assert status.trouble == ""
 
 
 def test_without_kafka_there_is_no_lag_but_all_else(status: Status) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from streamstate.deployment.connections import HttpSettings
+from streamstate.web.process import options
 from strictasgi.overdue import Overdue
 from strictasgi.waiting import IDLE_S, PATIENCE_S, Waiting
 
@@ -53,6 +55,14 @@ def test_who_does_not_ask_in_time_is_ended(clients: Clients) -> None:
     assert clients.overdue(IDLE_S) == []
     assert clients.overdue(IDLE_S + 1) == ["kept"]
     assert clients.overdue(2 * IDLE_S) == []
+
+
+def test_a_server_keeps_idle_connections_as_long_as_its_operator_says(clients: Clients) -> None:
+    clients.waiting = Waiting(lambda: clients.now, options(HttpSettings.model_validate({"idle_s": 620}))["keepalive"])
+    clients.waiting.keep(clients.client("of a balancer"))
+    assert clients.overdue(620) == []
+    assert clients.overdue(621) == ["of a balancer"]
+    assert options(HttpSettings.model_validate({}))["keepalive"] == IDLE_S
 
 
 def test_more_of_a_head_gives_no_more_time(clients: Clients) -> None:

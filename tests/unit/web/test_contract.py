@@ -25,12 +25,12 @@ from streamstate.web.server.asgi import Asgi
 from strictasgi.server import Server
 from tests.contract import hold
 from tests.memory_reader import MemoryReader
-from tests.raw import feed_plays, name_json, play_json
+from tests.raw import ByTopic, feed_plays, name_json, play_json
 from tests.serving import FixedTopics, Loop
 from tests.waiting import until
 
 LONG_0, TEXT_0 = LONG.encode(0), b"0"
-RECORDS = {
+ENTRIES = {
     "listening-events": (LONG_0, play_json((0, 0, 0, 0, 1_000))),
     "artists": (LONG_0, name_json(0, "Prince")),
     "albums": (LONG_0, name_json(0, "1999")),
@@ -47,6 +47,7 @@ RECORDS = {
     **dict.fromkeys(("restocked", "sold"), (TEXT_0, b'{"item": "0", "quantity": 3}')),
     **dict.fromkeys(("orders", "payments"), (TEXT_0, b"0")),
 }
+RECORDS = ByTopic("ENTRIES of tests/unit/web/test_contract.py", '"TOPIC": (TEXT_0, b"{}")', ENTRIES)
 """A record of each topic, for the key that is asked for most often."""
 
 

@@ -1,17 +1,24 @@
 """`make demo`: everything on this machine, fed and answering, until Ctrl-C."""
 
+import fcntl
 import json
+import os
 import shlex
 import signal
 import sys
+import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from confluent_kafka import KafkaException
+from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings
+from urllib3.exceptions import HTTPError
 
+from devkit import DevkitError
 from devkit.cluster.local_cluster import LocalCluster, get
 from devkit.cluster.plan import Plan
 from devkit.events.feed import Feed
@@ -26,7 +33,12 @@ from streamstate.profile import SERVICE as PROFILE
 from streamstate.settings import PREFIX, UserSettings
 
 HOME, CACHE = Path(".demo"), Path(".cache")
+ENVIRONMENT = HOME / "env"
+"""Sourced by a shell, gives commands the addresses of the demo."""
+VARIABLES = ("KAFKA", "REDIS", "RELEASES", "FORMATS", "REGISTRY", "ARCHIVE", "GATEWAY", "PROFILE")
 FOLDED_S = 300
+RETRY_S = 15
+"""Seconds before another start of a process that cannot be started, such as a Kafka with a full disk."""
 WIDTH = 118
 CASES = (
     "/v1/regions",
@@ -59,6 +71,17 @@ class DemoSettings(BaseSettings):
     profile: str = Field("", description="YAML files of further profiles, separated by commas")
     archive: str = Field("", description="folder, or URI, of an archive")
 
+    @model_validator(mode="after")
+    def _ports_differ(self) -> Self:
+        names: dict[int, str] = {}
+        for name in ("GATEWAY_PORT", "KAFKA_PORT", "REDIS_PORT", "REGISTRY_PORT"):
+            port = getattr(self, name.lower())
+            if port in names:
+                msg = f"{names[port]} and {name} are both {port}; give one of them another port"
+                raise ValueError(msg)
+            names[port] = name
+        return self
+
     @property
     def plan(self) -> Plan:
         """The services, their instances and ports."""
@@ -71,21 +94,54 @@ class DemoSettings(BaseSettings):
 def main() -> int:
     """The exit status: 0, or 1 after a failure, with its reason on standard error."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    cluster: LocalCluster | None = None
+    # A shell that has sourced the file of an earlier demo must not configure the processes of this one.
+    for name in VARIABLES:
+        os.environ.pop(PREFIX + name, None)
     try:
         settings = bootstrap.configure(DemoSettings)
-        cluster = LocalCluster(settings.plan, say)
-        cluster.start()
-        show(cluster, settings)
+        with alone(HOME), running(LocalCluster(settings.plan, say)) as cluster:
+            show(cluster, settings)
     except KeyboardInterrupt:
-        say("stopping")
+        return 0
     except StreamStateError as error:
         sys.stderr.write(f"demo: {error}\n")
         return 1
-    finally:
-        if cluster is not None:
-            cluster.stop()
     return 0
+
+
+@contextmanager
+def alone(home: Path) -> Iterator[None]:
+    """Lock the folder of the demo's state for the body. Raises `DevkitError` while another process has the lock."""
+    home.mkdir(exist_ok=True)
+    folder = os.open(home, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            msg = f"a demo of this clone runs already (its addresses: {home / 'env'}); end it, or use another clone"
+            raise DevkitError(msg) from error
+        yield
+    finally:
+        os.close(folder)
+
+
+@contextmanager
+def running(cluster: LocalCluster) -> Iterator[LocalCluster]:
+    """The started cluster, stopped after the body; a second Ctrl-C or SIGTERM kills it."""
+
+    def kill(*_: object) -> None:
+        for child in cluster.children:
+            child.signal_kill()
+
+    try:
+        cluster.start()
+        ENVIRONMENT.write_text(environment(cluster))
+        yield cluster
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, kill)
+        say("stopping; Ctrl-C kills what has not stopped")
+        cluster.stop()
 
 
 def show(cluster: LocalCluster, settings: DemoSettings) -> None:
@@ -108,8 +164,54 @@ def show(cluster: LocalCluster, settings: DemoSettings) -> None:
         return
     sys.stdout.write(look_next(cluster, user))
     say(f"feeding until Ctrl-C; open {cluster.url}/")
-    for _ in feed.live():
-        cluster.revive()
+    # A Kafka that is away holds the feed up, and nothing else.
+    threading.Thread(target=feed_on, args=(feed,), daemon=True).start()
+    tend(cluster)
+
+
+def feed_on(feed: Feed) -> None:
+    """Feed until the process ends, also after events that Kafka has refused."""
+    while True:
+        try:
+            for _ in feed.live():
+                pass
+        except KafkaException as error:
+            say(f"Kafka has not taken all events ({error.args[0].str()}); the feed goes on")
+
+
+def say(line: str) -> None:
+    """Print a line of progress, with the time since the start."""
+    sys.stdout.write(f"[{time.monotonic() - _STARTED:5.1f} s] {line}\n")
+    sys.stdout.flush()
+
+
+def tend(
+    cluster: LocalCluster, say: Callable[[str], None] = say, pause_s: float = 1.0, retry_s: float = RETRY_S
+) -> None:
+    """Restart ended processes, and say when Kafka does not answer, until Ctrl-C."""
+    silence, failure = "", ""
+    while True:
+        time.sleep(pause_s)
+        try:
+            cluster.revive()
+            failure = ""
+        except DevkitError as error:
+            # The rest is the end of a log, with its times.
+            before, failure = failure, str(error).partition("\n")[0]
+            if failure != before:
+                say(f"{error}\n{cluster.url}/ answers from the state so far; trying again every {retry_s:g} s")
+            time.sleep(retry_s)
+        now = silence_of(cluster)
+        if now != silence:
+            say(f"Kafka {now}; {cluster.url}/ answers from the state of that time" if now else "Kafka answers again")
+            silence = now
+
+
+def silence_of(cluster: LocalCluster) -> str:
+    """Since when Kafka has not answered, by the gateway; empty while Kafka, or no gateway, answers."""
+    with suppress(HTTPError):
+        return str(get(f"{cluster.url}/readyz").get("kafka", ""))
+    return ""
 
 
 def in_short(profile: Mapping[str, Any]) -> Iterator[str]:
@@ -150,13 +252,14 @@ def of_profiles(services: Iterable[str], key: int) -> Iterator[str]:
 
 def look_next(cluster: LocalCluster, user: int) -> str:
     """Addresses and commands to try next."""
-    stage = f"{servers(cluster)} .venv/bin/streamstate stage profile --set PROFILE=CHANGED.yaml   the changed profile"
+    command = f". {ENVIRONMENT}; .venv/bin/streamstate"
+    stage = f"{command} stage profile --set PROFILE=CHANGED.yaml   the changed profile"
     second = f"  {stage}\n" if _own_profile(cluster) else ""
     return f"""Look at
   {cluster.url}/v1/users/{user}   the profile
   {cluster.url}/docs   all paths
-  {servers(cluster)} .venv/bin/streamstate status
-  {servers(cluster)} .venv/bin/streamstate stage notifications --set GRACE_MS=60000   a second release
+  {command} status
+  {command} stage notifications --set GRACE_MS=60000   a second release
 {second}  redis-cli -p {cluster.redis.port} --scan --pattern '{{metrics:*}}:*:{user}'   the state itself
   {HOME}/*.log   what the processes log
 """
@@ -167,30 +270,28 @@ def _own_profile(cluster: LocalCluster) -> str:
     return next((service for service in cluster.services.values() if service not in MODELS), "")
 
 
-def servers(cluster: LocalCluster) -> str:
-    """The environment of the operators' command."""
-    variables = {"KAFKA": cluster.kafka.bootstrap, "REDIS": cluster.redis.url, "RELEASES": str(cluster.beside.path)}
+def environment(cluster: LocalCluster) -> str:
+    """The lines of a shell that set the environment of the commands for `cluster`."""
+    releases = str(cluster.beside.path.absolute())
+    variables = {"KAFKA": cluster.kafka.bootstrap, "REDIS": cluster.redis.url, "RELEASES": releases}
     if cluster.formats:
-        variables |= {"FORMATS": f"'{json.dumps(cluster.formats)}'", "REGISTRY": cluster.registry.url}
+        variables |= {"FORMATS": json.dumps(cluster.formats), "REGISTRY": cluster.registry.url}
     if cluster.settings.archive:
-        variables["ARCHIVE"] = shlex.quote(cluster.settings.archive)
+        variables["ARCHIVE"] = cluster.settings.archive
     if cluster.url != UserSettings.model_fields["gateway"].default:
         variables["GATEWAY"] = cluster.url
     if profile := _own_profile(cluster):
-        variables["PROFILE"] = shlex.quote(profile)
-    return " ".join(f"{PREFIX}{name}={value}" for name, value in variables.items())
+        variables["PROFILE"] = str(Path(profile).absolute())
+    unset = " ".join(PREFIX + name for name in VARIABLES)
+    return f"unset {unset}\n" + "".join(
+        f"export {PREFIX}{name}={shlex.quote(value)}\n" for name, value in variables.items()
+    )
 
 
 def first_user(files: Files) -> int:
     """A user of the files."""
     key, _ = next(files.events())
     return LONG.decode(key)
-
-
-def say(line: str) -> None:
-    """Print a line of progress, with the time since the start."""
-    sys.stdout.write(f"[{time.monotonic() - _STARTED:5.1f} s] {line}\n")
-    sys.stdout.flush()
 
 
 _STARTED = time.monotonic()

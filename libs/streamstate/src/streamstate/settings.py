@@ -24,6 +24,7 @@ from streamstate.deployment.connections import (
     RedisSettings,
     RedisUrl,
     RegistrySettings,
+    StatusSettings,
 )
 from streamstate.deployment.connections import Settings as Settings  # noqa: PLC0414
 from streamstate.deployment.overrides import EventTimeSettings
@@ -100,7 +101,7 @@ class UserSettings(Settings):
     gateway_key: SecretStr = Field(SecretStr(""), description="API key or token")
 
 
-class StreamSettings(ServiceSettings):
+class StreamSettings(ServiceSettings, StatusSettings):
     """A stream: a Spark driver for one or several services."""
 
     instance: str = Field("stream-0", description="static member of the consumer group, kept over restarts")
@@ -172,7 +173,6 @@ class StreamSettings(ServiceSettings):
         "in descriptions of pods",
     )
     driver_memory: str = Field("1g", pattern="^[0-9]+[mgMG]$", description="heap of the Spark driver, at least 512m")
-    status_port: int = Field(0, ge=0, le=65535, description="port of /livez, /readyz, /metrics; 0: none")
 
     def tolerance_ms(self, grace_ms: str | int | None) -> int:
         """The tolerated milliseconds of a timestamp ahead of the clock, in a topic of windows with `grace_ms`."""

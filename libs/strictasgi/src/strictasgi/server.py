@@ -10,7 +10,7 @@ from strictasgi.lifespan import Application, Lifespan
 from strictasgi.listener import Listener, Tls
 from strictasgi.refusals import Refuse, plain
 from strictasgi.turns import Turns
-from strictasgi.waiting import Waiting
+from strictasgi.waiting import IDLE_S, Waiting
 
 LINGER_S = 1.0
 """Seconds that a connection without a request stays open at the end of the server."""
@@ -26,16 +26,19 @@ class Server:
     once the server ends. streams: the connections with answers of unknown length.
     """
 
-    def __init__(self, application: Application, connections: int = 1_000, refuse: Refuse = plain) -> None:
+    def __init__(
+        self, application: Application, connections: int = 1_000, refuse: Refuse = plain, idle_s: float = IDLE_S
+    ) -> None:
         """connections: the most open connections; beyond, the connection with the longest wait is closed.
 
-        refuse: makes the answer to a request refused before the application.
+        refuse: makes the answer to a request refused before the application. idle_s: the seconds that an idle
+        connection is kept.
         """
         self.application = application
         self.refuse = refuse
         self.lifespan = Lifespan(application)
         self._loop = asyncio.get_running_loop()
-        self.waiting, self.turns = Waiting(self._loop.time), Turns(self._loop)
+        self.waiting, self.turns = Waiting(self._loop.time, idle_s), Turns(self._loop)
         self.alive = True
         self.streams: set[ServerConnection] = set()
         self._most = connections

@@ -8,7 +8,7 @@ PATIENCE_S = 5.0
 """Seconds for the head of a request, from the connection or the first byte on."""
 
 IDLE_S = 75.0
-"""Seconds that an idle connection is kept: more than at clients, so few requests meet a closed connection."""
+"""The least seconds that an idle connection is kept: more than at clients, so few requests meet a closed connection."""
 
 
 class Ending(Protocol):
@@ -19,10 +19,14 @@ class Ending(Protocol):
 
 
 class Waiting:
-    """Connections with the start of their wait by `clock` (seconds), the longest wait first."""
+    """Connections with the start of their wait by `clock` (seconds), the longest wait first.
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    idle_s: the seconds that an idle connection is kept.
+    """
+
+    def __init__(self, clock: Callable[[], float], idle_s: float = IDLE_S) -> None:
         self._clock = clock
+        self._idle_s = idle_s
         self._hurried: OrderedDict[Ending, float] = OrderedDict()
         self._idle: OrderedDict[Ending, float] = OrderedDict()
 
@@ -33,7 +37,7 @@ class Waiting:
             self._hurried[connection] = self._clock()
 
     def keep(self, connection: Ending) -> None:
-        """Give `connection` `IDLE_S` from now on."""
+        """Give `connection` the time of an idle one from now on."""
         self._idle[connection] = self._clock()
 
     def cancel(self, connection: Ending) -> None:
@@ -43,7 +47,7 @@ class Waiting:
 
     def end_overdue(self) -> None:
         """End the connections beyond their time."""
-        for connections, limit in ((self._hurried, PATIENCE_S), (self._idle, IDLE_S)):
+        for connections, limit in ((self._hurried, PATIENCE_S), (self._idle, self._idle_s)):
             while connections and next(iter(connections.values())) < self._clock() - limit:
                 connections.popitem(last=False)[0].end()
 

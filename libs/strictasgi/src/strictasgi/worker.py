@@ -17,6 +17,7 @@ from strictasgi.lifespan import LifespanFailed
 from strictasgi.listener import Tls
 from strictasgi.refusals import Refusal, plain
 from strictasgi.server import Server
+from strictasgi.waiting import IDLE_S
 
 NOTIFY_S = 1.0
 
@@ -45,7 +46,8 @@ class Worker(base.Worker):  # type: ignore[misc]  # gunicorn has no annotations
         loop.add_signal_handler(signal.SIGTERM, stopping.set)
         for number in (signal.SIGINT, signal.SIGQUIT):
             loop.add_signal_handler(number, serving.cancel)
-        server = Server(self.wsgi, self.cfg.worker_connections, self.refuse)
+        idle_s = max(self.cfg.keepalive, IDLE_S)
+        server = Server(self.wsgi, self.cfg.worker_connections, self.refuse, idle_s)
         try:
             await server.start()
         except LifespanFailed:

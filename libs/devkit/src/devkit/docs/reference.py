@@ -8,7 +8,7 @@ from pydantic_core import to_json
 from pydantic_settings import BaseSettings
 
 from devkit.demo import DemoSettings
-from devkit.docs import command_reference, data_model, profile_reference, rights
+from devkit.docs import command_reference, data_model, profile_reference, python_reference, rights
 from devkit.docs.tables import docstring, listed
 from services.archive import status as archiver
 from services.recommendations.graph import metrics as graph_metrics
@@ -77,5 +77,5 @@ def _metric(metric: Definition) -> tuple[str, str]:
 if __name__ == "__main__":
     PATH.parent.mkdir(exist_ok=True)
     PATH.write_text(text())
-    for page in (command_reference, data_model, profile_reference, rights):
+    for page in (command_reference, data_model, profile_reference, python_reference, rights):
         page.PATH.write_text(page.text())

@@ -9,10 +9,13 @@ import subprocess
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import cycle
 from pathlib import Path
 from typing import Self
+
+import psutil
 
 from devkit import DevkitError
 
@@ -23,9 +26,15 @@ SERVER_PORTS = range(10_000, 32_768)
 
 _PORTS = cycle(secrets.SystemRandom().sample(SERVER_PORTS, len(SERVER_PORTS)))
 
+_MORTAL = ("setpriv", "--pdeathsig", "KILL")
+"""Begins the command of a program that Linux kills with its parent, however the parent ends."""
+
+_STARTER = ThreadPoolExecutor(1, "children")
+"""Starts all programs: to Linux, the parent is the starting thread, which must live as long as the process."""
+
 
 class Child:
-    """A program started and stopped by the current process. Not thread-safe.
+    """A program started and stopped by the current process, and killed with it. Not thread-safe.
 
     Ctrl-C in the terminal does not reach the program, because of its own session.
     """
@@ -60,17 +69,21 @@ class Child:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self._logged = log.tell()
-            try:
-                self._process = subprocess.Popen(
-                    self.argv,
+
+            def started() -> subprocess.Popen[bytes]:
+                return subprocess.Popen(
+                    (*_MORTAL, *self.argv),
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
                     env=self.env,
                     start_new_session=True,
                 )
+
+            try:
+                self._process = _STARTER.submit(started).result()
             except OSError as error:
-                msg = f"{self.name} cannot be started ({error}); check that {self.argv[0]} is installed"
+                msg = f"{self.name} cannot be started ({error}); install setpriv (Debian: util-linux)"
                 raise DevkitError(msg) from error
 
     def __enter__(self) -> Self:
@@ -109,11 +122,16 @@ class Child:
 
     def kill(self) -> None:
         """Send SIGKILL to its process group."""
+        self.signal_kill()
         if self._process is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
             self._process = None
+
+    def signal_kill(self) -> None:
+        """As `kill`, without waiting, also while another thread waits in `stop`."""
+        if (process := self._process) is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
     def tail(self, lines: int = 20) -> str:
         """The last `lines` lines of its log since its last start."""
@@ -142,6 +160,24 @@ def require_free_port(name: str, port: int, variable: str) -> None:
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             raise
-        advice = f"stop what listens there or set {variable} to another"
-        msg = f"{name}: port {port} ({variable}) is taken; {advice}"
+        holder, advice = _holder(port)
+        msg = f"{name}: port {port} ({variable}) is taken{holder}; {advice}set {variable} to another"
         raise DevkitError(msg) from error
+
+
+def _holder(port: int) -> tuple[str, str]:
+    """The process that listens at `port`, in words, and how to end it; the process of another user stays unknown."""
+    for pid, _, listening in listeners():
+        if pid and listening == port:
+            with suppress(psutil.Error):
+                process = psutil.Process(pid)
+                ours = Path(process.cwd()) == Path.cwd()
+                origin = ", started from this folder, perhaps left by a killed demo" if ours else ""
+                return f" by process {pid} ({process.name()}{origin})", f"end it by `kill {pid}`, or "
+    return "", "stop what listens there or "
+
+
+def listeners() -> list[tuple[int | None, str, int]]:
+    """Process id (None: of another user), address and port of each listening TCP socket of this machine."""
+    sockets = (each for each in psutil.net_connections("tcp") if each.status == psutil.CONN_LISTEN)
+    return [(each.pid, each.laddr.ip, each.laddr.port) for each in sockets if each.laddr]

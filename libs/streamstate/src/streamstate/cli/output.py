@@ -171,7 +171,7 @@ def _refused_by_kafka(error: KafkaException) -> typer.Exit:
     if error.args[0].code() in _KAFKA_REFUSES:
         return _failed(f"Kafka refuses ({reason}); `streamstate acl kafka` prints the required rights", Exit.REFUSED)
     message = f"Kafka does not answer ({reason}); check the brokers and STREAMSTATE_KAFKA"
-    return _failed(message, Exit.UNREACHABLE)
+    return _failed(message, Exit.UNREACHABLE, getattr(error, "__notes__", ()))
 
 
 def _failed(message: str, status: Exit, notes: Iterable[str] = ()) -> typer.Exit:

@@ -170,10 +170,10 @@ def _history(app: App, seen: Seen, settings: StreamSettings) -> Iterator[str]:
     """The records that Kafka has deleted, or will delete, from topics that a build needs."""
     for topic in sorted(needed(app, seen.snapshots.values(), settings.truncated_topics)):
         if (left_s := seen.history.get(topic, inf)) < inf:
-            when = f"may delete the first record of {topic} in {timedelta(seconds=round(left_s))} (retention.ms)"
+            when = f"may delete the first records of {topic} in {timedelta(seconds=round(left_s))} (retention.ms)"
             yield (
-                f"Kafka {when if left_s else f'has deleted the first records of {topic}'}; without it the state can "
-                "neither be built anew nor verified: lengthen the retention, and back Redis up (docs/back-up.md)"
+                f"Kafka {when if left_s else f'has deleted the first records of {topic}'}; a rebuild and `verify` need "
+                "them: lengthen the retention, and back Redis up (docs/back-up.md)"
             )
 
 

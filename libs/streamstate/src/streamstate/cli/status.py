@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
-from redis.exceptions import ClusterError, TryAgainError
+from confluent_kafka import KafkaException
+from redis.exceptions import ClusterError, RedisError, TryAgainError
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -26,6 +27,9 @@ from streamstate.state.redis_reads import tag
 from streamstate.state.store import Origin, Snapshot, TopicPartition, whole
 
 PAUSE_S = 2.0
+_FIRST = 8
+"""Partitions read without Kafka, for the owners: an instance without any of them is left out."""
+
 OPEN_S = 10.0
 """Seconds after which an open transaction is reported."""
 
@@ -172,8 +176,23 @@ def _live(of: Deployment, before: Deployment | None = None) -> tuple[Deployment,
 
 
 def _reports(services: Sequence[str] | None) -> tuple[Sequence[Deployment], list[ServiceReport]]:
-    found = chosen(services)
+    try:
+        found = chosen(services)
+    except KafkaException as error:
+        for note in _told_before(deployments(configured(), services)):
+            error.add_note(note)
+        raise
     return [deployment for deployment, _ in found], [_report(deployment, seen) for deployment, seen in found]
+
+
+def _told_before(named: Iterable[Deployment]) -> Iterator[str]:
+    """What the streams of each service report in Redis while Kafka does not say which streams there are."""
+    with suppress(RedisError):
+        for of in named:
+            # Without Kafka, the number of partitions is unknown; the owner of a low one is an instance.
+            owners = {found.owner for found in whole(of.store, range(_FIRST))[0].values() if found.owner}
+            troubles = of.store.troubles({owner: owner for owner in owners})
+            yield from (f"{of.app.name}: {text}" for text in dict.fromkeys(troubles.values()) if text)
 
 
 def _report(deployment: Deployment, seen: Seen) -> ServiceReport:

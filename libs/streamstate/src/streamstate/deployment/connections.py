@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 from pydantic import AfterValidator, Field, FilePath, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from streamstate.deployment.address import ADDRESS
+from streamstate.deployment.address import ADDRESS, Address
 from streamstate.formats.registered.registry import Registry
 from streamstate.kafka.security import OAUTH, Scalar, Security, msk
 from streamstate.kafka.security.properties import require_free, require_known
@@ -211,6 +211,20 @@ class TlsSettings(Settings):
         return self
 
 
+class StatusSettings(Settings):
+    """Probes and metrics of a stream, and of the archiver."""
+
+    status_host: str = Field(
+        "127.0.0.1", min_length=1, description="address of STATUS_PORT; * for all addresses, IPv4 and IPv6"
+    )
+    status_port: int = Field(0, ge=0, le=65535, description="port of /livez, /readyz, /metrics; 0: none")
+
+    @property
+    def status_address(self) -> Address:
+        """Where the process answers, unless the port is 0."""
+        return Address(self.status_host, self.status_port)
+
+
 class HttpSettings(TlsSettings):
     """HTTP: every API and the gateway."""
 
@@ -223,6 +237,13 @@ class HttpSettings(TlsSettings):
         4_096,
         ge=16,
         description="connections of a worker; beyond: the longest idle is closed",
+    )
+    idle_s: int = Field(
+        75,
+        ge=75,
+        le=86_400,
+        description="time before an idle connection is closed; more than of a proxy before it, else the proxy's "
+        "requests meet closed connections",
     )
     access: Literal["required", "off"] = Field(
         "required",

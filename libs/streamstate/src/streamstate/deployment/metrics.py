@@ -12,6 +12,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.registry import Collector
 
+from streamstate.deployment.address import Address
+
 Application = Callable[..., Iterable[bytes]]
 """Of WSGI."""
 
@@ -33,10 +35,11 @@ class Definition(NamedTuple):
 
 
 class Fault:
-    """The answer of a failing probe: a status in words, and further members."""
+    """The answer of a probe that finds a fault: a status in words, and further members; `failing`: by status 503."""
 
-    def __init__(self, status: str, **members: Any) -> None:
+    def __init__(self, status: str, *, failing: bool = True, **members: Any) -> None:
         self.document = {"status": status, **members}
+        self.failing = failing
 
 
 Probe = Callable[[], Fault | None]
@@ -59,14 +62,11 @@ def application(collector: Collector, live: Probe, ready: Probe) -> Application:
             start_response("404 Not Found", [])
             return []
         fault = probes[path]()
-        start_response("503 Service Unavailable" if fault else "200 OK", [("Content-Type", "application/json")])
+        failing = fault is not None and fault.failing
+        start_response("503 Service Unavailable" if failing else "200 OK", [("Content-Type", "application/json")])
         return [json.dumps(fault.document if fault else {"status": "ok"}).encode()]
 
     return answer
-
-
-class _Server(ThreadingWSGIServer):
-    address_family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
 
 
 class _Quiet(WSGIRequestHandler):
@@ -74,7 +74,12 @@ class _Quiet(WSGIRequestHandler):
         """Log nothing: probes come every few seconds."""
 
 
-def serve(application: Application, port: int) -> None:
-    """Answer at `port` of all addresses, in the background, for the life of the process."""
-    server = make_server("", port, application, _Server, _Quiet)
+def serve(application: Application, address: Address) -> None:
+    """Answer at `address`, in the background, for the life of the process."""
+    host, port = address.bound
+
+    class Server(ThreadingWSGIServer):
+        address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+
+    server = make_server(host, port, application, Server, _Quiet)
     threading.Thread(target=server.serve_forever, name="status", daemon=True).start()

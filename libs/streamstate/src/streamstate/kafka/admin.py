@@ -3,9 +3,9 @@
 import math
 import threading
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from confluent_kafka import (
@@ -25,11 +25,29 @@ from confluent_kafka.admin import (
 )
 
 from streamstate.errors import Misconfigured
-from streamstate.kafka.elections import answered, elected, of_group
+from streamstate.kafka.elections import answered, elected, is_silent, of_group
 from streamstate.kafka.security import OPEN, Properties, Security
 from streamstate.state.store import Origin
 
 TIMEOUT_S = 10.0
+
+SILENT_S = 5.0
+"""Seconds of unanswered questions after which Kafka counts as silent: longer than an election, or a busy moment."""
+
+SILENT_PAUSE_S = 1.0
+"""Seconds between two questions to a silent Kafka."""
+
+
+class Silence(NamedTuple):
+    """Kafka has not answered since the time `since` (seconds since 1970), for the client's `reason`."""
+
+    since: float
+    reason: str
+
+    @property
+    def moment(self) -> str:
+        """The time, as of ISO 8601."""
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.since))
 
 
 class AdminConnection:
@@ -95,6 +113,9 @@ def status_name(instance: str, process: str) -> str:
 class Topics:
     """Partition counts and ids of topics from Kafka, cached for `ttl` seconds. Safe for threads."""
 
+    _silence: Silence | None = None
+    """Of all questions since the last answer."""
+
     def __init__(self, bootstrap: str, ttl: float = 20.0, security: Security = OPEN) -> None:
         self.bootstrap = bootstrap
         self._connection = AdminConnection(bootstrap, security)
@@ -124,14 +145,42 @@ class Topics:
         if cached is None:
             cached = self._known[topic] = (time.monotonic(), self.describe([topic])[topic])
         read_at, known = cached
-        if time.monotonic() - read_at >= self._ttl and self._asking.acquire(blocking=False):
+        ttl = SILENT_PAUSE_S if self._silence else self._ttl
+        if time.monotonic() - read_at >= ttl and self._asking.acquire(blocking=False):
             threading.Thread(target=self._ask_again, args=(topic, read_at, known), daemon=True).start()
         return known
 
     def describe(self, topics: Collection[str], timeout: float = TIMEOUT_S) -> dict[str, Origin]:
         """The ids and partition counts of `topics`, read from Kafka at once. Raises as `partitions` does."""
-        asked = self._connection.admin().describe_topics(TopicCollection([*topics]), request_timeout=timeout)
-        return {topic: _origin(topic, asked[topic]) for topic in topics}
+        with self._asks():
+            asked = self._connection.admin().describe_topics(TopicCollection([*topics]), request_timeout=timeout)
+            return {topic: _origin(topic, asked[topic]) for topic in topics}
+
+    @property
+    def silence(self) -> Silence | None:
+        """The present silence of Kafka, None while Kafka answers. Only the other calls notice a silence, or its end."""
+        silence = self._silence
+        return silence if silence and time.time() - silence.since > SILENT_S else None
+
+    @property
+    def trouble(self) -> str:
+        """Since when and why Kafka has not answered, and what to check; empty while Kafka answers."""
+        if (silence := self.silence) is None:
+            return ""
+        what = "check that it runs and has disk space"
+        return f"Kafka at {self.bootstrap} has not answered since {silence.moment} ({silence.reason}); {what}"
+
+    @contextmanager
+    def _asks(self) -> Iterator[None]:
+        """Remember whether Kafka answers the questions of the body."""
+        started = time.time()
+        try:
+            yield
+        except KafkaException as error:
+            if is_silent(error):
+                self._silence = self._silence or Silence(started, error.args[0].str())
+            raise
+        self._silence = None
 
     def known(self, topic: str) -> Origin | None:
         """The cached id and partition count of `topic`, None when there are none; never waits for Kafka."""
@@ -254,7 +303,8 @@ class Topics:
             with suppress(KafkaException, Misconfigured):
                 self.describe({topic for topic, _ in places})
 
-        return elected(listed, TIMEOUT_S, renew)
+        with self._asks():
+            return elected(listed, TIMEOUT_S, renew)
 
 
 def _member(of: MemberDescription) -> Member:

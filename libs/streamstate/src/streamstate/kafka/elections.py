@@ -10,6 +10,12 @@ from confluent_kafka.admin import ListOffsetsResultInfo
 
 T = TypeVar("T")
 _PAUSE_S = 0.2
+_SILENT = {
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.NETWORK_EXCEPTION,
+    KafkaError.KAFKA_STORAGE_ERROR,
+}
 _RETRIED = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError.LEADER_NOT_AVAILABLE,
@@ -25,6 +31,12 @@ _RETRIED = {
     KafkaError.NOT_COORDINATOR,
 }
 """Errors about leaders and coordinators that Kafka's protocol declares retriable."""
+
+
+def is_silent(error: KafkaException) -> bool:
+    """Whether no broker answered, or none that has the partition; the client's own errors have negative codes."""
+    code = error.args[0].code()
+    return code < 0 or code in _SILENT
 
 
 def elected(ask: Callable[[], T], timeout_s: float, renew: Callable[[], None] | None = None) -> T:

@@ -73,9 +73,9 @@ class Presence:
     def update(self) -> None:
         """Report the trouble, and periodically check the group for members without a report in this Redis."""
         self.report()
-        # Other calls report a server that does not answer.
+        # Other calls report a server that does not answer; to ask it would delay the next report.
         with suppress(KafkaException, RedisError):
-            if time.monotonic() >= self._checked_at + MEMBERS_S:
+            if time.monotonic() >= self._checked_at + MEMBERS_S and not self.topics.silence:
                 self._checked_at = time.monotonic()
                 silent = (_named(*each) for each in self._silent(self.topics.members(self.group)).items())
                 self._missing = {member: self._missing.get(member, 0) + 1 for member in silent}

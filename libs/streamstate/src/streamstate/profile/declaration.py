@@ -19,7 +19,6 @@ from streamstate.profile.measure import (
     duration_ms,
     longest_first,
     require,
-    require_known,
     resolve,
     resolve_where,
 )
@@ -202,8 +201,9 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     def _require_key(self) -> None:
         require_known(self.partitioner, PARTITIONERS, "partitioner", "partitioner")
         if not self.key.startswith(_IN_VALUE):
-            require(self.key not in ("str", "string"), f"there is no key {self.key}; did you mean text?", "key")
-            require_known(self.key, CODECS, "key", "key")
+            advice = "long for whole numbers of 8 bytes, int for those of 4, digits for those in digits, text for texts"
+            known = f"there is no key {self.key}: write {advice}; there are {', '.join(CODECS)}, and value.MEMBER"
+            require(self.key in CODECS, known, "key")
             return
         path, field = self.key.removeprefix(_IN_VALUE), self.key_field
         example = f"declare its type, such as fields: {{userId: {{type: int, member: {path}}}}}"

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 
-from streamstate.spark.jars import java, spark_jars
+from streamstate.spark.jars import java, require_name, spark_jars
 
 _MAIN = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
 # Spark reads the file of its secret only where the master is known to be Kubernetes, and does not say so to executors.
@@ -29,7 +29,8 @@ def command(given: Mapping[str, str], classpath: str) -> list[str]:
 
 
 def main() -> None:
-    """Become the JVM. Raises `JarError` where there is no Spark or no Java."""
+    """Become the JVM. Raises `JarError` without Spark or Java, and `Misconfigured` for a nameless user."""
+    require_name()
     program = java()
     os.execv(program, [program, *command(os.environ, f"{spark_jars()}/*")])  # noqa: S606, no shell is wanted
 

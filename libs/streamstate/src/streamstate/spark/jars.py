@@ -5,10 +5,12 @@ python -m streamstate.spark.jars DIR
 
 import hashlib
 import os
+import pwd
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -140,6 +142,35 @@ def java() -> str:
         msg = f"there is no java {where}; install Java 17 or 21 (Debian: openjdk-17-jre-headless)"
         raise JarError(msg)
     return program
+
+
+FURTHER_USERS = Path("/var/lib/extrausers/passwd")
+"""What the image reads besides /etc/passwd: a link into a writable folder (libnss-extrausers, in the Dockerfile)."""
+
+
+def require_name(further_users: Path = FURTHER_USERS) -> None:
+    """Give the user of this process a name, if it has none, by an entry in the target of the link `further_users`.
+
+    Kubernetes runs a container as any user (`runAsUser`). Java's login for Hadoop fails for a user without an entry.
+    Raises `Misconfigured` where the system reads no such entry.
+    """
+    if _is_named():
+        return
+    # The reader leaves out entries with the group of root.
+    entry = f"streamstate:x:{os.getuid()}:{os.getuid()}::/tmp:/usr/sbin/nologin\n"
+    with suppress(OSError):
+        further_users.readlink().write_text(entry)
+    if not _is_named():
+        advice = "add an entry, or run the project's image as user 500 or above"
+        msg = f"user {os.getuid()} has no entry in /etc/passwd, so Java cannot start; {advice}"
+        raise Misconfigured(msg)
+
+
+def _is_named() -> bool:
+    try:
+        return bool(pwd.getpwuid(os.getuid()))
+    except KeyError:
+        return False
 
 
 def pinned() -> list[Jar]:

@@ -27,7 +27,7 @@ from streamstate.errors import Misconfigured
 from streamstate.kafka.security import Scalar
 from streamstate.settings import StreamSettings
 from streamstate.spark import status
-from streamstate.spark.jars import jars, of_mechanism
+from streamstate.spark.jars import jars, of_mechanism, require_name
 from streamstate.spark.query import Stream
 from streamstate.spark.run import Hosted, reason
 
@@ -160,7 +160,7 @@ def serve(hosted: list[Hosted], settings: StreamSettings) -> None:
             raise
 
     if settings.status_port:
-        status.serve([stream.status for stream in streams], settings.status_port)
+        status.serve([stream.status for stream in streams], settings.status_address)
     threads = [threading.Thread(target=guarded, args=(stream,), name=stream.name, daemon=True) for stream in streams]
     for thread in threads:
         thread.start()
@@ -246,7 +246,8 @@ def _encrypted(settings: StreamSettings) -> dict[str, str]:
 
 
 def session(settings: StreamSettings) -> tuple[SparkSession, JavaGateway]:
-    """Start the session of this process, and its JVM behind the gateway."""
+    """Start the session of this process, and its JVM behind the gateway. Raises `Misconfigured` for a nameless user."""
+    require_name()
     # Before the JVM and the clients of Kafka start their many threads.
     resources.use_few_arenas()
     os.environ["PYSPARK_PYTHON"] = sys.executable

@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 from pyspark.sql.streaming.query import StreamingQuery
 
 from streamstate.deployment import metrics
+from streamstate.deployment.address import Address
 from streamstate.deployment.metrics import Application, Definition, Fault
 from streamstate.kafka.history import TopicHistory
 from streamstate.state.store import TopicPartition
@@ -132,7 +133,7 @@ class Status:
     @property
     def trouble(self) -> str:
         """Why some or all partitions are not folded, for an operator; empty without trouble."""
-        return self.refusal or self.failure or self.waits
+        return self.refusal or self.records.topics.trouble or self.failure or self.waits
 
     @property
     def idle_for(self) -> str | None:
@@ -205,11 +206,15 @@ def application(statuses: Sequence[Status]) -> Application:
     def ready() -> Fault | None:
         idle = {status.service: why for status in statuses if (why := status.idle_for) is not None}
         reasons = {service: why for service, why in idle.items() if why}
-        return Fault("not folding", services=[*idle], reasons=reasons) if idle else None
+        if idle:
+            return Fault("not folding", services=[*idle], reasons=reasons)
+        # Without the stream, its pod would not get reads either, and these need no Kafka.
+        silent = {status.service: told for status in statuses if (told := status.records.topics.trouble)}
+        return Fault("ok", failing=False, reasons=silent) if silent else None
 
     return metrics.application(StatusCollector(statuses), live, ready)
 
 
-def serve(statuses: Sequence[Status], port: int) -> None:
-    """Answer at `port` of all addresses, in the background, for the life of the process."""
-    metrics.serve(application(statuses), port)
+def serve(statuses: Sequence[Status], address: Address) -> None:
+    """Answer at `address`, in the background, for the life of the process."""
+    metrics.serve(application(statuses), address)

@@ -109,7 +109,8 @@ def skeleton(
 
     `ready` raises a `Problem` when the instance is not ready.
     """
-    routes, telemetry = application(app.name, settings.advertise, ready, [not_the_owner("metrics-1:8101", 3)])
+    further = [not_the_owner("metrics-1:8101", 3)]
+    routes, telemetry = application(app.name, settings.advertise, ready, further, lambda: freshness.silent_since)
 
     async def metrics() -> Iterable[Metric]:
         try:

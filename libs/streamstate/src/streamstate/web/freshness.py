@@ -106,6 +106,11 @@ class Freshness:
         known = {topic: self._topics.known(topic) for topic in self._names}
         return {topic: origin.partitions for topic, origin in known.items() if origin is not None}
 
+    @property
+    def silent_since(self) -> str:
+        """The time from which on Kafka has not answered, as of ISO 8601; empty while Kafka answers."""
+        return silence.moment if (silence := self._topics.silence) else ""
+
     def headers(self, positions: Positions, *, exact: bool = False) -> dict[str, str]:
         """The headers about a state at `positions`; `exact` is for calls between instances only."""
         headers = {POSITION: offsets_text(positions) if exact else bounded_text(positions)}

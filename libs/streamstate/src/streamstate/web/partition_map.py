@@ -85,7 +85,8 @@ class Processors(msgspec.Struct):
     `answered` are the requests for views answered by the instance since its start; `users`: whether the state holds
     data of users. `live` is the name of the service's live release, empty for a service with a single release, and
     `switches` the number of the record of the releases: a greater number is newer. `memory`, if asked for: the bytes of
-    the state in Redis, estimated, at most a minute old; null without an estimate.
+    the state in Redis, estimated, at most a minute old; null without an estimate. `silent_since`: the time (ISO 8601)
+    from which on Kafka has not answered the instance; empty while Kafka answers.
     """
 
     service: str
@@ -99,6 +100,7 @@ class Processors(msgspec.Struct):
     live: str = ""
     switches: int = 0
     memory: int | UnsetType | None = UNSET
+    silent_since: str = ""
 
 
 class MapQuery(msgspec.Struct, frozen=True):
@@ -172,6 +174,7 @@ async def processors(
         answered,
         bool(app.user_folds),
         *((releases.live, releases.number) if (releases := await state.releases()) else ("", 0)),
+        silent_since=freshness.silent_since,
     )
 
 

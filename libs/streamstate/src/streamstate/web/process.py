@@ -66,6 +66,7 @@ def options(settings: HttpSettings) -> Mapping[str, Any]:
         "worker_class": Worker,
         "workers": settings.workers or resources.cores(),
         "worker_connections": settings.connections,
+        "keepalive": settings.idle_s,
         "graceful_timeout": 10,
         "worker_tmp_dir": "/dev/shm",  # noqa: S108, gunicorn makes its own file in it
         "control_socket_disable": True,

@@ -20,7 +20,7 @@ from streamstate.state.deletion import StateDeleter
 from streamstate.state.store import TopicPartition
 
 ENDING_S = 60.0
-"""Seconds in which the supervisor of the file of releases must end the streams of a release."""
+"""Seconds in which the reader of the file in RELEASES must end the streams of a release."""
 
 PAID_S = 60.0
 """Seconds in which a release must publish its last outputs."""
@@ -119,7 +119,7 @@ class Dropping:
         return kept
 
     def _stop(self) -> None:
-        """Let the supervisor of the file of releases end the streams. Raises `Declined` for running streams."""
+        """Let the reader of the file in RELEASES end the streams. Raises `Declined` for running streams."""
         first, path = self.of.app.release_of, self.of.settings.releases
         if path and (self.name == first or self.name in file.read(path).get(first, {})):
             file.write(path, file.with_release(file.read(path), first, self.name, None))

@@ -84,7 +84,7 @@ def stage(
 
 
 def _start(of: Deployment, release: str, settings: Mapping[str, str]) -> None:
-    """Give the release to the supervisor of the file of releases, where there is one."""
+    """Write the release into the file in RELEASES, if there is one, whose reader starts it."""
     if path := of.settings.releases:
         by_hand = file.ByHand(f"127.0.0.1:{_free_port()}", of.package, dict(settings))
         file.write(path, file.with_release(file.read(path), of.app.release_of, release, by_hand))
@@ -206,7 +206,7 @@ def _text(answer: Staged, live: str, service: str) -> str:
     if answer.dry_run:
         return "\n".join(lines)
     if answer.started:
-        lines.append("the supervisor of the file of releases starts it")
+        lines.append("`make demo`, or whatever reads the file in STREAMSTATE_RELEASES, starts it")
     else:
         lines.append(f"on Kubernetes, start it by: {answer.helm}")
         variables = " ".join(f"{PREFIX}{name}={shlex.quote(text)}" for name, text in answer.settings.items())

@@ -133,7 +133,7 @@ class Routes(Flask):
             "responses": responses.of_problems(problems, self.guard.header_names),
             "securitySchemes": self.guard.schemes,
         }
-        info = {"title": self.title, "version": "1"}
+        info = {"title": f"HTTP API of {self.title}", "version": "v1"}
         return {"openapi": "3.1.0", "info": info, "paths": paths, "components": components}
 
     def completed(self, path: str, operation: Document, scope: Scope | None = None) -> Document:

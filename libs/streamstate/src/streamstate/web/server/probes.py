@@ -26,12 +26,17 @@ ALIVE, READY = {"status": "alive"}, {"status": "ready"}
 
 
 def application(
-    name: str, served_by: str, ready: Callable[[], Awaitable[None]], further: Iterable[Problem] = ()
+    name: str,
+    served_by: str,
+    ready: Callable[[], Awaitable[None]],
+    further: Iterable[Problem] = (),
+    silent_since: Callable[[], str] = str,
 ) -> tuple[Routes, Telemetry]:
     """The own routes of the process called `name`, open to further routes, and its metrics.
 
     `ready` raises a `Problem` when the process is not ready; `further` are examples of the problems of this kind of
-    process only.
+    process only. `silent_since` is the time from which on Kafka has not answered, empty while it does: the process
+    stays ready, as reads need no Kafka.
     """
     routes, telemetry = Routes(name, [*responses.problems(), *further]), Telemetry(name)
     routes.open_paths.update(OPEN)
@@ -43,7 +48,8 @@ def application(
 
     async def readyz(_request: Request) -> Response:
         await ready()
-        return json(READY, served_by)
+        silence = {"kafka": f"has not answered since {since}"} if (since := silent_since()) else {}
+        return json({**READY, **silence}, served_by)
 
     async def prometheus(_request: Request) -> Response:
         return Response(200, await telemetry.scrape(), {"Content-Type": CONTENT_TYPE_LATEST})

@@ -1,4 +1,4 @@
-"""The contrast of texts while a list changes and while the gateway is away: no service but the gateway runs."""
+"""Texts while a list changes and while the gateway is away are legible: no service but the gateway runs."""
 
 from typing import Any
 
@@ -89,6 +89,25 @@ def test_a_new_play_is_legible_from_its_first_moment(show: Open, gateway: str, s
         contrasts.append(round(least_contrast(page), 2))
     assert page.evaluate("held.length"), "nothing moves"
     assert min(contrasts) >= LEAST_CONTRAST, contrasts
+
+
+def test_rows_do_not_overlap_while_they_change_places(show: Open, gateway: str) -> None:
+    stub = Stub(habits=HABITS, recent=plays(1, 2, 3))
+    page = show("#/users/42", url=gateway, routes=stub.routes)
+    rows = page.locator(".recent li, .bars li")
+    expect(page.locator(".recent li")).to_have_count(3, timeout=PATIENT_MS)
+    page.evaluate(HOLD)
+    stub.profile["recent"] = plays(3, 4, 2, 1)
+    stub.profile["habits"]["devices"] = {"phone": 59, "radio": 60, "car": 61}
+    expect(page.locator(".recent li")).to_have_count(4, timeout=POLLED_MS)
+    for step in range(STEPS + 1):
+        page.evaluate(MOVE, step / STEPS)
+        edges = rows.evaluate_all(
+            "rows => rows.map((row) => row.getBoundingClientRect()).map((r) => [r.left, r.top, r.bottom])"
+        )
+        for left, top, bottom in edges:
+            assert not [each for each in edges if each[0] == left and top < each[1] < bottom - 1]
+    assert page.evaluate("held.length"), "nothing glows"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -18,6 +18,19 @@ from tests.browser.test_parts import HABITS, HOUR, NOW, POLLED_MS
 
 HABIT = msgspec.to_builtins(read(HABITS_FILE))
 HABIT["measures"]["spent"] = {"total": "durationMs", "index": True}
+ALARMS = {
+    "name": "alarms",
+    "topic": "plays",
+    "key": "text",
+    "path": "/v1/accounts/<key>/alarms",
+    "where": {"kind": {"eq": "play"}},
+    "fields": {"durationMs": "int"},
+    "measures": {
+        "plays": {"count": "all", "over": ["1h", "ever"], "index": True},
+        "minutes_of_agents": {"total": "durationMs", "over": ["1h", "ever"]},
+    },
+    "rules": {"binge": {"when": {"plays": {"gt": 50}}, "over": "1h", "cooldown": "6h"}},
+}
 EVERYWHERE = {
     "name": "total",
     "topic": "plays",
@@ -28,6 +41,16 @@ EVERYWHERE = {
 STAGED = {**HABIT, "name": "habits-2", "measures": {**HABIT["measures"], "devices": {"count": "all", "by": "device"}}}
 ADMIN = "this needs the scope admin; use a key or a token that has it"
 EXPLORE = "this needs the scope explore; use a key or a token that has it"
+RING = 5
+"""Pixels of the ring of the focus, around an element."""
+LINES_OF_WORDS = """
+    (element) => [...element.childNodes].filter((node) => node.nodeType === 3).map((node) => {
+        const range = new Range();
+        range.selectNodeContents(node);
+        return range.getClientRects().length;
+    })
+"""
+"""The number of lines of each text of an element."""
 
 
 def release(service: str, name: str, **changes: Any) -> dict[str, Any]:
@@ -110,6 +133,14 @@ class Stub:
             route.fulfill(json=answer(parse_qsl(url.query)) if callable(answer) else answer)
 
 
+def top(element: Locator) -> float:
+    return float(element.evaluate("element => element.getBoundingClientRect().top"))
+
+
+def bottom(element: Locator) -> float:
+    return float(element.evaluate("element => element.getBoundingClientRect().bottom"))
+
+
 def card(page: Page, name: str) -> Locator:
     return page.get_by_role("article", name=name, exact=True)
 
@@ -134,6 +165,128 @@ def test_a_profile_shows_declaration_measures_and_releases(show: Open, gateway: 
     habits.get_by_label("Key").fill("99")
     habits.get_by_label("Key").press("Enter")
     expect(habits.get_by_text("Nothing is known of this key yet.")).to_be_visible()
+
+
+def own_profile() -> Stub:
+    """A deployment whose last service is a profile of text keys, with rules and indexes."""
+    stub = Stub(**{"/v1/alarms/processors": {"views": [view(ALARMS, "text")], "memory": None}})
+    stub.answers["/v1/system"]["services"].append(release("profile-2", "alarms"))
+    stub.answers["/v1/accounts/anna/alarms"] = {
+        "key": "anna",
+        "plays": {"1h": 3, "ever": 9},
+        "minutes_of_agents": {"1h": 1_499, "ever": 7_512_000},
+        "windows": {"1h": {"from": NOW - HOUR, "to": NOW}},
+    }
+    key = {"name": "where", "in": "query", "required": True, "description": "comparisons, such as `plays_7d.ge.100`"}
+    limit = {"name": "limit", "in": "query", "required": False}
+    paths = stub.answers["/openapi.json"]["paths"]
+    paths["/v1/accounts/alarms/find"] = {"get": {"summary": "Keys", "parameters": [key, limit]}}
+    stub.answers["/v1/accounts/alarms/find"] = {"keys": ["anna"], "cursor": None}
+    return stub
+
+
+def test_own_profiles_come_first_with_its_rules_and_indexes(show: Open, gateway: str) -> None:
+    page = show("#/profiles", url=gateway, routes=own_profile().routes)
+    expect(page.locator(".declared > h2")).to_have_text(["total", "alarms", "habits"], timeout=PATIENT_MS)
+    alarms = card(page, "alarms")
+    expect(alarms.get_by_text("Of events with kind eq play.")).to_be_visible()
+    rule = alarms.get_by_role("table", name="Rules of alarms").get_by_role("row", name="binge")
+    expect(rule).to_have_text("bingeplays gt 50 over 1h6hlatest")
+    expect(rule.get_by_role("link")).to_have_attribute("href", "#/explore?path=%2Fv1%2Frules%2Falarms%2Fbinge")
+    expect(alarms.get_by_text("plays_1h, plays_ever")).to_be_visible()
+    expect(card(page, "total").get_by_role("heading", name="Rules")).to_have_count(0)
+    alarms.get_by_role("link", name="/v1/accounts/alarms/find?where=plays_1h.ge.1").click()
+    expect(page.locator("pre")).to_contain_text("anna")
+
+
+def test_names_are_words_and_durations_have_a_unit(show: Open, gateway: str) -> None:
+    page = show("#/profiles", url=gateway, routes=own_profile().routes)
+    alarms = card(page, "alarms")
+    alarms.get_by_label("Key").fill("anna")
+    alarms.get_by_label("Key").press("Enter")
+    expect(alarms.locator(".tile")).to_have_text(
+        ["1hPlays3Minutes of agents1.5 s", "everPlays9Minutes of agents2 h 5 min"], timeout=PATIENT_MS
+    )
+    expect(card(page, "habits").locator(".facts")).to_contain_text("Long2 h 15 min")
+    page.set_viewport_size({"width": 380, "height": 800})
+    lines = alarms.get_by_role("rowheader", name="minutes_of_agents").evaluate(LINES_OF_WORDS)
+    assert lines == [1] * len(lines)
+
+
+def test_an_answer_of_another_key_is_not_shown(show: Open, gateway: str) -> None:
+    stub = Stub()
+    page = show("#/profiles", url=gateway, routes=stub.routes)
+    habits = card(page, "habits")
+    expect(habits.locator(".tile")).to_have_count(3, timeout=PATIENT_MS)
+    page.route("**/v1/users/99/habits", lambda _route: None)
+    habits.get_by_label("Key").fill("99")
+    habits.get_by_label("Key").press("Enter")
+    expect(habits.get_by_role("heading", name="Live, key 99")).to_be_visible()
+    expect(habits.locator(".tile").first).to_be_hidden()
+
+
+def test_the_focus_covers_no_hint(show: Open, gateway: str) -> None:
+    page = show("#/profiles", url=gateway, routes=own_profile().routes)
+    key = card(page, "alarms").get_by_label("Key")
+    key.focus(timeout=PATIENT_MS)
+    hint = card(page, "alarms").get_by_text("Type a key")
+    assert bottom(key) + RING <= top(hint)
+    page.goto(f"{gateway}/#/explore?path=%2Fv1%2Faccounts%2Falarms%2Ffind&where=plays_1h.ge.1")
+    where, hint = page.get_by_label("where"), page.get_by_text("comparisons, such as plays_7d.ge.100")
+    where.focus()
+    assert bottom(page.get_by_text("where", exact=True)) <= top(where) - RING
+    assert bottom(where) + RING <= top(hint)
+
+
+def test_things_of_one_name_have_a_row_each(show: Open, gateway: str) -> None:
+    metrics = {
+        **HABIT,
+        "name": "metrics",
+        "path": "/v1/users/<key>/metrics",
+        "measures": {"tracks": {"top": 10, "of": "trackId"}},
+    }
+    tracks = [{"id": n, "name": "One name" if n < 9 else None, "countPlays": 20 - n} for n in range(10)]
+    answer = {"topTenTracks": tracks, "values": ["1", 1, "1"], "warnings": []}
+    stub = Stub(**{"/v1/habits/processors": {"views": [view(metrics)]}, "/v1/users/42/metrics": answer})
+    stub.answers["/v1/system"]["services"][0]["troubles"] = ["no schema"] * 2
+    page = show("#/profiles", url=gateway, routes=stub.routes)
+    rows = card(page, "metrics").locator(".bars li")
+    expect(rows).to_have_count(10, timeout=PATIENT_MS)
+    page.evaluate("document.querySelectorAll('.bars li')[1].dataset.kept = 'yes'")
+    tracks[1]["countPlays"] = 99
+    tracks.insert(0, tracks.pop(1))
+    expect(rows.first).to_have_text("One name99 ", timeout=POLLED_MS)
+    assert rows.first.get_attribute("data-kept") == "yes"
+    expect(rows).to_have_count(10)
+    page.goto(f"{gateway}/#/system")
+    troubles = page.get_by_role("article", name="habits", exact=True).locator(".troubles li")
+    expect(troubles).to_have_count(2)
+    stub.answers["/v1/system"]["services"][0]["troubles"] = ["no schema", "no topic"]
+    expect(troubles).to_have_text(["no schema", "no topic"], timeout=POLLED_MS)
+
+
+def test_a_call_has_no_answer_before_it_is_asked(show: Open, gateway: str) -> None:
+    stub = own_profile()
+    page = show("#/explore?path=%2Fv1%2Faccounts%2Falarms%2Ffind&where=plays_1h.ge.1", url=gateway, routes=stub.routes)
+    answer = page.locator("pre")
+    expect(answer).to_contain_text("anna", timeout=PATIENT_MS)
+    expect(page.get_by_label("where", exact=True)).to_have_attribute("required", "")
+    expect(page.get_by_label("limit (optional)")).to_be_visible()
+    stub.answers["/v1/accounts/alarms/find"]["keys"] = ["bert"]
+    page.get_by_role("button", name="Ask").click()
+    expect(answer).to_contain_text("bert")
+    page.get_by_label("Call").select_option("/v1/topics/bookings/{key}/windows")
+    expect(answer).to_have_count(0)
+    page.get_by_label("key", exact=True).fill("7")
+    page.get_by_role("button", name="Ask").click()
+    expect(page.get_by_role("heading", name="Windows of the key 7")).to_be_visible()
+    page.get_by_label("Call").select_option("/v1/topics/bookings/{key}")
+    expect(page.get_by_role("img")).to_have_count(0)
+    page.goto(f"{gateway}/#/explore?path=%2Fv1%2Fgone")
+    expect(page.get_by_role("alert")).to_have_text("No service answers at /v1/gone. Choose another call.")
+    expect(answer).to_have_count(0)
+    page.get_by_label("Call").select_option("/v1/topics/bookings/{key}")
+    expect(page.get_by_role("alert")).to_be_hidden()
 
 
 def test_explore_begins_with_topics_keys_and_windows(show: Open, gateway: str) -> None:

@@ -45,7 +45,8 @@ class Stub:
 
     @property
     def routes(self) -> Routes:
-        document = {"components": {"schemas": {"Parts": {"items": {"enum": ["metrics", "habits"]}}}}}
+        habits = {"properties": {"long": {"description": "in the unit of durationMs"}}}
+        document = {"components": {"schemas": {"Parts": {"items": {"enum": ["metrics", "habits"]}}, "Habits": habits}}}
         return {
             "**/openapi.json": lambda route: route.fulfill(json=document),
             "**/v1/users?*": lambda route: route.fulfill(json={"users": []}),
@@ -72,7 +73,7 @@ def test_members_are_shown_by_their_shapes(show: Open, gateway: str) -> None:
     habits = part(show("#/users/42", url=gateway, routes=stub.routes, timezone_id="UTC"))
     expect(habits.locator(".facts dt")).to_have_text(["Artists", "Long", "Last seen"], timeout=PATIENT_MS)
     facts = habits.locator(".facts dd")
-    expect(facts.nth(1)).to_have_text("8,123,000")
+    expect(facts.nth(1)).to_have_text("2 h 15 min")
     expect(facts.last).to_have_attribute("title", "Nov 26, 2026, 8:00:00 AM")
     expect(ranking(habits, "Devices").locator("li")).to_have_text(["phone58 ", "radio3 "])
     expect(habits.locator(".tile .window")).to_have_text(["1h", "7d", "ever"])
@@ -130,6 +131,17 @@ def test_a_part_has_any_name_and_its_values_are_text(show: Open, gateway: str) -
     expect(section.locator(".tile")).to_have_text(["1hFirst shop–", "everFirst shopshop"])  # noqa: RUF001
     expect(part(page)).to_have_count(0)
     expect(page.locator("main img")).to_have_count(0)
+
+
+def test_an_unknown_user_is_no_alarm(show: Open, gateway: str) -> None:
+    stub = Stub()
+    routes = {**stub.routes, "**/v1/users/*?*": lambda route: route.fulfill(status=404, json={})}
+    page = show("#/users/42", url=gateway, routes=routes)
+    note = page.get_by_role("status").filter(has_text="Nothing is known of this user")
+    expect(note).to_be_visible(timeout=PATIENT_MS)
+    expect(page.get_by_role("alert")).to_have_count(0)
+    colours = [each.evaluate("each => getComputedStyle(each).color") for each in (note, page.locator("footer"))]
+    assert colours[0] == colours[1]
 
 
 def test_a_part_is_legible_and_fits(show: Open, gateway: str) -> None:

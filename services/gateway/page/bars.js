@@ -13,15 +13,15 @@ export function scaleEnd(most) {
 
 /**
  * A list of `{id, name, countPlays}`; `set(items)` changes it. `kind` is what an item without a name is called,
- * `unit` the word after a count for screen readers.
+ * `unit` the word after a count for screen readers, `text` shows a count.
  */
-export function bars(kind, unit = "plays") {
+export function bars(kind, unit = "plays", text = count) {
   const element = h("ol", { class: "bars" });
   return {
     element,
     set(items) {
       const end = scaleEnd(items[0]?.countPlays ?? 1);
-      keyed(element, items, (item) => item.id, () => row(unit), (row, item) => update(row, item, kind, end));
+      keyed(element, items, (item) => item.id, () => row(unit), (row, item) => update(row, item, kind, end, text));
     },
   };
 }
@@ -34,11 +34,11 @@ function row(unit) {
     h("span", { class: "bar" }, h("span", { class: "fill" })));
 }
 
-function update(row, item, kind, end) {
+function update(row, item, kind, end, text) {
   const [name, plays, , bar] = row.children;
   nameInto(name, item.name, kind, item.id);
   const known = plays.textContent !== "";
-  if (setText(plays, count(item.countPlays)) && known) glow(row);
+  if (setText(plays, text(item.countPlays)) && known) glow(row);
   bar.firstChild.style.width = `${(100 * item.countPlays) / end}%`;
 }
 

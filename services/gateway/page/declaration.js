@@ -1,17 +1,43 @@
-/** The measures of a profile as declared, in words. */
+/** A profile as declared, in words. */
 
 import { h } from "./dom.js";
-import { isObject } from "./shapes.js";
 
-/** A table of the measures of a declaration. */
-export function declaration({ name, measures }) {
-  const rows = Object.entries(measures).map(([measure, words]) =>
-    h("tr", {}, h("th", { scope: "row" }, measure), h("td", {}, measured(words)), h("td", {}, [words.over ?? "ever"].flat().join(", "))));
-  return h("table", {},
-    h("caption", { class: "unseen" }, `Measures of ${name}`),
-    h("thead", {}, h("tr", {}, ["measure", "kind", "windows"].map((title) => h("th", { scope: "col" }, title)))),
-    h("tbody", {}, rows));
+/** The declared tables of a profile: its measures, its rules, and how keys are found by its indexes. */
+export function declaration({ name, path, where, measures, rules = {} }) {
+  const measureRows = Object.entries(measures).map(([measure, words]) => [measure, measured(words), windowsOf(words).join(", ")]);
+  const ruleRows = Object.entries(rules).map(([rule, { when, over, cooldown }]) =>
+    [rule, told(when) + (over ? ` over ${over}` : ""), cooldown ?? "none", explored(`/v1/rules/${name}/${rule}`, {}, "latest")]);
+  const indexes = Object.entries(measures).filter(([, { index }]) => index).flatMap(([measure, words]) => indexesOf(measure, windowsOf(words)));
+  const find = `${path.replace("/<key>", "")}/find`;
+  return [
+    h("section", {}, h("h3", {}, "Measures"), where && h("p", { class: "quiet" }, `Of events with ${told(where)}.`),
+      table(`Measures of ${name}`, ["measure", "kind", "windows"], measureRows)),
+    ruleRows.length ? h("section", {}, h("h3", {}, "Rules"), table(`Rules of ${name}`, ["rule", "when", "cooldown", "crossings"], ruleRows)) : null,
+    indexes.length ? h("section", {}, h("h3", {}, "Indexes"),
+      h("p", {}, indexes.join(", ")),
+      h("p", { class: "quiet" }, "Keys by a value: ", explored(find, { where: `${indexes[0]}.ge.1` }, `${find}?where=${indexes[0]}.ge.1`))) : null,
+  ];
 }
+
+const windowsOf = ({ over = "ever" }) => [over].flat();
+const indexesOf = (measure, windows) => windows.map((window) => (windows.length === 1 ? measure : `${measure}_${window}`));
+
+/** A link to an answer in the view Explore. */
+const explored = (path, given, text) => h("a", { href: `#/explore?${new URLSearchParams({ path, ...given })}` }, text);
+
+/** A table with a caption for screen readers; the first cell of a row is its head. */
+export function table(caption, titles, rows) {
+  const cell = (content, at) => (at ? h("td", {}, content) : h("th", { scope: "row" }, breakable(content)));
+  return h("table", {}, h("caption", { class: "unseen" }, caption),
+    h("thead", {}, h("tr", {}, titles.map((title) => h("th", { scope: "col" }, title)))),
+    h("tbody", {}, rows.map((cells) => h("tr", {}, cells.map(cell)))));
+}
+
+/** A name that breaks between its words alone. */
+const breakable = (name) => name.split(/(?<=[_-])|(?=[A-Z])/).flatMap((word) => [word, h("wbr")]);
+
+/** The field whose unit the numbers of a measure have, if any. */
+export const unitOf = ({ total, least, most, mean, first, last } = {}) => total ?? least ?? most ?? mean ?? first ?? last;
 
 /** What a measure counts: "top 5 of genre by total of durationMs where device = phone". */
 export function measured({ over: _over, where = {}, by, of, top, recent, total, index, ...kinds }) {

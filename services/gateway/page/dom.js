@@ -25,34 +25,32 @@ export function setText(element, text) {
   return changes;
 }
 
-/** Draw the eye to an element for a moment, by its background: its text stays legible. */
-export const glow = (element) => animate(element, [{ offset: 0, backgroundColor: "var(--glow)" }], 1_200);
-
-/** Play an animation, unless the reader wants none. */
-export function animate(element, keyframes, milliseconds) {
-  if (!still.matches) element.animate(keyframes, { duration: milliseconds, easing: "ease-out" });
+/** Draw the eye to an element for a moment, by its background: its text stays legible, and nothing covers it. */
+export function glow(element) {
+  if (!still.matches) element.animate([{ offset: 0, backgroundColor: "var(--glow)" }], { duration: 1_200, easing: "ease-out" });
 }
 
 /**
- * Show `items` as the children of `list`. An item that stays keeps its element, which glides to its new place.
- * `key` names an item, `make` gives a new element, `update` brings an element up to date.
+ * Show `items` as the children of `list`. An item that stays keeps its element; one that is new or has risen glows.
+ * `key` names an item: items of one name are told apart by their order. `make` gives a new element, `update` brings an
+ * element up to date.
  */
 export function keyed(list, items, key, make, update) {
   const before = new Map([...list.children].map((child) => [child.dataset.key, child]));
-  const tops = new Map([...list.children].map((child) => [child, child.offsetTop]));
-  items.forEach((item, place) => {
-    const name = String(key(item));
-    const element = before.get(name) ?? make(item);
-    before.delete(name);
-    element.dataset.key = name;
-    update(element, item);
-    if (list.children[place] !== element) list.insertBefore(element, list.children[place] ?? null);
+  const repeats = new Map();
+  const names = items.map((item) => {
+    const name = String(key(item)), repeat = repeats.get(name) ?? 0;
+    repeats.set(name, repeat + 1);
+    return `${repeat}:${name}`;
   });
-  before.forEach((child) => child.remove());
-  if (tops.size) for (const child of list.children) glide(child, tops.get(child));
-}
-
-function glide(child, top) {
-  if (top === undefined) glow(child);
-  else if (top !== child.offsetTop) animate(child, { transform: [`translateY(${top - child.offsetTop}px)`, "none"] }, 350);
+  const kept = new Set(names);
+  before.forEach((child, name) => kept.has(name) || child.remove());
+  items.forEach((item, place) => {
+    const element = before.get(names[place]) ?? make(item), follower = list.children[place];
+    element.dataset.key = names[place];
+    update(element, item);
+    if (follower === element) return;
+    list.insertBefore(element, follower ?? null);
+    if (before.size) glow(element);
+  });
 }

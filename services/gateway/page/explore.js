@@ -9,27 +9,39 @@ const TOLD = ["Served-By", "Position", "State-Age-Ms"];
 
 /** The view of `#/explore?path=…&key=…`. */
 export function explore(main, part) {
-  const form = h("form", { class: "explore", onsubmit: (event) => submit(event, form) });
-  const result = h("section", { class: "result", "aria-live": "polite" });
+  const form = h("form", { class: "explore", onsubmit: (event) => submit(event, form), onchange: renew });
   const moving = h("div", { class: "moving" });
   const note = h("p", { class: "note", role: "alert", hidden: "" });
-  let end = () => {}, left = false;
+  let end = () => {}, left = false, calls = [], result = results();
   main.append(h("h1", {}, "Explore"),
     h("p", { class: "lead" }, "Any topic, region, window or name by its key, as the API answers it."), note, form, moving, result);
 
   async function start(wanted) {
     const { paths } = await get("openapi.json");
     if (left) return;
-    const calls = listed(paths);
-    const chosen = calls.find((call) => call.path === wanted.get("path")) ?? calls[0];
-    fill(form, calls, chosen, wanted);
+    calls = listed(paths);
+    const chosen = calls.find((call) => call.path === wanted.get("path"));
+    fill(form, calls, chosen ?? calls[0], wanted);
     if (!wanted.has("path")) end = overview(moving, paths);
+    else if (!chosen) throw new Error(`No service answers at ${wanted.get("path")}. Choose another call.`);
     else if (chosen.path.endsWith("/windows")) {
       const drawn = windowChart(address(chosen, new URLSearchParams({ key: wanted.get("key") })));
       end = drawn.end;
       moving.append(h("h2", {}, `Windows of the key ${wanted.get("key")}`), drawn.element);
     }
     if (wanted.has("path")) await answer(result, chosen, wanted);
+  }
+
+  /** Another call has other parameters, and no answer yet. */
+  function renew({ target }) {
+    if (target.id !== "path") return;
+    end();
+    note.hidden = true;
+    fill(form, calls, calls[target.selectedIndex], new URLSearchParams(new FormData(form)));
+    moving.replaceChildren();
+    // An answer that is still awaited goes into the old element.
+    const before = result;
+    before.replaceWith(result = results());
   }
 
   start(new URLSearchParams(part)).catch((problem) => {
@@ -41,6 +53,8 @@ export function explore(main, part) {
     end();
   };
 }
+
+const results = () => h("section", { class: "result", "aria-live": "polite" });
 
 /** The calls that are about a key, or about everything, and answer once. */
 export function listed(paths) {
@@ -61,16 +75,20 @@ export function address({ path, parameters }, wanted) {
 function submit(event, form) {
   event.preventDefault();
   const given = [...new FormData(form)].filter(([, text]) => text);
-  location.hash = `#/explore?${new URLSearchParams(given)}`;
+  const wanted = `#/explore?${new URLSearchParams(given)}`;
+  // The same question may have another answer by now.
+  if (location.hash === wanted) dispatchEvent(new HashChangeEvent("hashchange"));
+  else location.hash = wanted;
 }
 
 function fill(form, calls, chosen, wanted) {
   const options = calls.map(({ path, summary }) => h("option", { value: path, selected: path === chosen.path ? "" : null }, `${path} – ${summary}`));
-  const choose = h("select", { id: "path", name: "path", onchange: () => fill(form, calls, calls[choose.selectedIndex], wanted) }, options);
-  const inputs = chosen.parameters.map(({ name, in: place, description, required }) =>
+  const choose = h("select", { id: "path", name: "path" }, options);
+  const inputs = chosen.parameters.map(({ name, description, required }) =>
     h("div", {},
-      h("label", { for: `given-${name}`, title: description || null }, name, required ? "" : h("span", { class: "quiet" }, " (optional)")),
-      h("input", { id: `given-${name}`, name, required: place === "path" ? "" : null, value: wanted.get(name) ?? "", autocomplete: "off" })));
+      h("label", { for: `given-${name}` }, name, required ? "" : h("span", { class: "quiet" }, " (optional)")),
+      h("input", { id: `given-${name}`, name, required: required ? "" : null, value: wanted.get(name) ?? "", autocomplete: "off", "aria-describedby": `about-${name}` }),
+      h("p", { id: `about-${name}`, class: "hint" }, (description ?? "").replaceAll("`", ""))));
   const focused = document.activeElement?.id;
   form.replaceChildren(h("div", { class: "wide" }, h("label", { for: "path" }, "Call"), choose), ...inputs, h("button", { type: "submit" }, "Ask"));
   if (focused) document.getElementById(focused)?.focus();

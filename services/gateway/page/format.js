@@ -12,31 +12,41 @@ export const compact = (number) => short.format(number);
 export const dateTime = (time) => moment.format(new Date(time));
 export const plural = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
 
-/** The name of a member as words: `lastSeen` is "Last seen". */
+/** The name of a member as words: `lastSeen` and `last_seen` are "Last seen". */
 export function words(name) {
-  const text = name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+  const text = name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`).replaceAll("_", " ").trim();
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-/** Whether a number has the size of milliseconds since 1970, of the years 2001 to 2286. */
-export const isTime = (value) => value >= 1e12 && value < 1e13;
+const INSTANT = /^\d{4}-\d\d-\d\dT[\d:.]+Z$/;
 
-/** Show a number, a time, or another value as text. */
-export function valueInto(element, value) {
-  if (isTime(value)) {
-    element.dataset.time = value;
-    element.title = dateTime(value);
-  } else {
-    delete element.dataset.time;
-  }
-  setText(element, isTime(value) ? ago(value) : typeof value === "number" ? count(value) : value ?? "–");
+/** The time that a value is, in ms: an instant of ISO 8601, or a number of the size of the years 2001 to 2286; else null. */
+export function timeOf(value) {
+  if (typeof value === "string" && INSTANT.test(value)) return Date.parse(value);
+  return value >= 1e12 && value < 1e13 ? value : null;
+}
+
+/** Show a value as text: a time, or a number by `text`. */
+export function valueInto(element, value, text = count) {
+  const time = text === count ? timeOf(value) : null;
+  element.title = time === null ? "" : dateTime(time);
+  if (time === null) delete element.dataset.time;
+  else element.dataset.time = time;
+  setText(element, time !== null ? ago(time) : typeof value === "number" ? text(value) : value ?? "–");
 }
 
 /** How long a number of milliseconds is. */
 export function duration(milliseconds) {
   if (milliseconds < 1_000) return `${Math.round(milliseconds)} ms`;
-  return milliseconds < 60_000 ? `${(milliseconds / 1_000).toFixed(1)} s` : `${compact(milliseconds / 60_000)} min`;
+  if (milliseconds < 60_000) return `${(milliseconds / 1_000).toFixed(1)} s`;
+  const minutes = Math.floor(milliseconds / 60_000);
+  return minutes < 60 ? `${minutes} min` : `${count(Math.floor(minutes / 60))} h ${minutes % 60} min`;
 }
+
+const IN_MS = /(Ms|_ms)$/;
+
+/** How to show the numbers of a field: durations where its name ends with their unit. */
+export const textOf = (field) => (IN_MS.test(field) ? duration : count);
 
 /** A number of bytes. */
 export function bytes(number) {

@@ -1,6 +1,6 @@
 /** The partitions of a service and who owns them. */
 
-import { animate, h, keyed, setText } from "./dom.js";
+import { glow, h, keyed, setText } from "./dom.js";
 import { plural } from "./format.js";
 
 const STATES = { ready: "ready", building: "being built", refused: "refused", none: "nobody answers" };
@@ -51,7 +51,7 @@ function update(cell, owner, numbers) {
   cell.dataset.state = owner.state;
   cell.dataset.colour = at === undefined ? "" : at % 6;
   cell.title = `partition ${owner.partition}: ${owner.who ?? "nobody"}, ${STATES[owner.state]}`;
-  if (changed) animate(cell, { transform: ["scale(1.35)", "none"] }, 500);
+  if (changed) glow(cell);
 }
 
 function entry() {

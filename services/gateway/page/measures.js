@@ -1,7 +1,9 @@
 /** The measures of a profile at present: over all keys, or of a key that is chosen. */
 
 import { get } from "./api.js";
+import { unitOf } from "./declaration.js";
 import { h, keyed, setText } from "./dom.js";
+import { textOf } from "./format.js";
 import { poll } from "./live.js";
 import { part } from "./parts.js";
 
@@ -11,7 +13,7 @@ const OF_USERS = "/v1/users/<key>/";
 /** The answers of `view`; `end()` ends them. */
 export function measures(view) {
   const heading = h("h3", {}, "Live");
-  const shown = part(view.name, null);
+  const shown = part(view.name, (name) => textOf(unitOf(view.profile.measures[name])), null);
   const note = h("p", { class: "quiet", role: "status" }, "asking …");
   const keys = view.key ? chooser(view, choose) : null;
   const element = h("div", {}, heading, keys?.element, note, shown.element);
@@ -22,18 +24,24 @@ export function measures(view) {
     end();
     const path = view.path.slice(1).replace("<key>", encodeURIComponent(key));
     setText(heading, view.key ? `Live, key ${key}` : "Live, over all keys");
+    setText(note, "asking …");
+    reveal(false);
     end = poll(() => get(path), show, tell);
   }
 
+  function reveal(answered) {
+    note.hidden = answered;
+    shown.element.hidden = !answered;
+  }
+
   function show(answer) {
-    note.hidden = true;
-    shown.element.hidden = false;
+    reveal(true);
     shown.set(answer);
   }
 
   function tell(problem) {
     note.hidden = false;
-    shown.element.hidden = problem.status === 404;
+    shown.element.hidden ||= problem.status === 404;
     setText(note, problem.status === 404 ? "Nothing is known of this key yet." : problem.message);
   }
 

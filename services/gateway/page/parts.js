@@ -8,8 +8,8 @@ import { windows } from "./windows.js";
 
 const SHOWN = 10;
 
-/** A section for each part of an answer; `set(answer)` changes them, `ages()` brings their times up to date. */
-export function parts() {
+/** A section for each part of an answer; `set(answer)` changes them, `ages()` their times. `textOf(part, name)` is as for a part. */
+export function parts(textOf) {
   const element = h("div", { class: "parts" });
   const sections = new WeakMap();
 
@@ -19,7 +19,7 @@ export function parts() {
   }
 
   function section(name) {
-    const { element, set } = part(name);
+    const { element, set } = part(name, (member) => textOf(name, member));
     sections.set(element, set);
     return element;
   }
@@ -28,16 +28,16 @@ export function parts() {
   return { element, set, ages };
 }
 
-/** The members of the part `name`, by their shapes, below `heading`, if any; `set(members)` changes them. */
-export function part(name, heading = h("h2", {}, words(name))) {
+/** The members of the part `name`, by their shapes, below `heading`, if any; `textOf(name)` shows the numbers of a member. */
+export function part(name, textOf, heading = h("h2", {}, words(name))) {
   const facts = h("dl", { class: "facts" }), columns = h("div", { class: "columns" }), lists = new WeakMap();
-  const tiles = windows(name, draw);
+  const tiles = windows(name, draw, textOf);
   const element = h("section", { "aria-label": words(name) }, heading, facts, tiles.element, columns);
   let now;
 
   function set(members) {
     now = shapes(members);
-    keyed(facts, now.facts, ([name]) => name, fact, (element, [, value]) => valueInto(element.lastChild, value));
+    keyed(facts, now.facts, ([name]) => name, fact, (element, [name, value]) => valueInto(element.lastChild, value, textOf(name)));
     tiles.set(members.windows ?? {}, now.byWindow);
     draw();
   }
@@ -47,7 +47,7 @@ export function part(name, heading = h("h2", {}, words(name))) {
   }
 
   function column([name]) {
-    const counts = bars(words(name), "");
+    const counts = bars(words(name), "", textOf(name));
     const element = h("div", {}, h("h3"), h("p", { class: "quiet" }), counts.element, h("ol", { class: "advice" }));
     lists.set(element, counts);
     return element;
@@ -60,7 +60,7 @@ export function part(name, heading = h("h2", {}, words(name))) {
     setText(title, words(name) + (byWindow ? ` · ${tiles.chosen}` : ""));
     setText(note, kept ? "none" : `kept for ${Object.keys(value).join(", ")}`);
     note.hidden = shown.length > 0;
-    lists.get(column).set(counted.map(({ value, number }) => ({ id: value, name: value, countPlays: number })));
+    lists.get(column).set(counted.map(({ id, value, number }) => ({ id, name: value, countPlays: number })));
     others.replaceChildren(...shown.filter(({ number }) => number === undefined).map(row));
   }
 

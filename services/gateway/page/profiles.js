@@ -1,12 +1,14 @@
 /** The deployed profiles: their measures, declared and live, and their releases. */
 
 import { get } from "./api.js";
-import { declaration, differences } from "./declaration.js";
+import { declaration, differences, table } from "./declaration.js";
 import { h, keyed, setText } from "./dom.js";
 import { bytes, compact } from "./format.js";
 import { follow, liveMark } from "./live.js";
 import { measures } from "./measures.js";
 
+/** The profiles of this project come last: the reader's own are looked for. */
+const LAST = ["habits", "metrics"];
 const MEASURED_MS = 60_000;
 const UNMEASURED = "The Redis user of the API needs the commands dbsize, info, memory|usage and randomkey.";
 const NONE = "No profile is deployed. Declare one in a YAML file: docs/profile.md shows how.";
@@ -47,6 +49,8 @@ export function profiles(main) {
     if (left) return;
     const found = releases.filter(({ live }) => live).flatMap(({ service, release }) =>
       (maps.get(release)?.profiles ?? []).map((view) => ({ view, releases: beside(service, view) })));
+    const place = ({ view }) => LAST.indexOf(view.name);
+    found.sort((one, other) => place(one) - place(other));
     keyed(list, found, ({ view }) => view.path, make, (element, { releases }) => cards.get(element).set(releases));
     leave(({ isConnected }) => !isConnected);
     empty.hidden = found.length > 0;
@@ -90,18 +94,16 @@ export function profiles(main) {
 function card(view) {
   const { name, topic, key, summary } = view.profile;
   const now = measures(view);
-  const rows = h("tbody");
-  const titles = ["release", "answers", "state", "lag", "memory"].map((title) => h("th", { scope: "col" }, title));
-  const table = h("table", {}, h("caption", { class: "unseen" }, `Releases of ${name}`), h("thead", {}, h("tr", {}, titles)), rows);
+  const releasesTable = table(`Releases of ${name}`, ["release", "answers", "state", "lag", "memory"], []);
   const about = h("p", { class: "quiet" }, summary ? `${summary}. ` : "", "Of ", h("code", {}, topic), `, ${view.key ? `by key (${key})` : "over all keys"}, at `, h("code", {}, view.path));
   const element = h("article", { class: "declared", "aria-label": name }, h("h2", {}, name), about,
     h("div", { class: "columns wide" },
-      h("div", {}, h("section", {}, h("h3", {}, "Declared"), declaration(view.profile)), h("section", {}, h("h3", {}, "Releases"), table)),
+      h("div", {}, declaration(view.profile), h("section", {}, h("h3", {}, "Releases"), releasesTable)),
       now.element));
 
   function set(releases) {
     const live = releases.find(({ live }) => live).profile;
-    keyed(rows, releases, ({ release }) => release, row, (element, release) => update(element, release, live));
+    keyed(releasesTable.tBodies[0], releases, ({ release }) => release, row, (element, release) => update(element, release, live));
   }
 
   return { element, set, end: now.end };

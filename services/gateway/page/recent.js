@@ -10,18 +10,8 @@ const SHOWN = 10;
 export function recent() {
   const element = h("ol", { class: "recent" });
   const ages = () => element.querySelectorAll("time").forEach((time) => setText(time, ago(Number(time.dataset.time))));
-  const set = (plays) => keyed(element, numbered(plays).slice(0, SHOWN), (play) => play.key, row, update);
+  const set = (plays) => keyed(element, plays.slice(0, SHOWN), (play) => `${play.timestamp}:${play.trackId}`, row, update);
   return { element, set, ages };
-}
-
-/** The same track may be played twice in a millisecond: the key of a play counts its repeats. */
-function numbered(plays) {
-  const seen = new Map();
-  return plays.map((play) => {
-    const base = `${play.timestamp}:${play.trackId}`, repeat = seen.get(base) ?? 0;
-    seen.set(base, repeat + 1);
-    return { ...play, key: `${base}:${repeat}` };
-  });
 }
 
 function row() {

@@ -11,6 +11,7 @@ export const isObject = (value) => typeof value === "object" && value !== null &
 export function shapes({ key: _key, windows = {}, ...members }) {
   const found = { facts: [], lists: [], byWindow: new Map() };
   for (const [name, value] of Object.entries(members)) {
+    if (name === "warnings" && value?.length === 0) continue;
     const names = isObject(value) ? Object.keys(value) : [];
     const byWindow = names.length > 0 && names.every((each) => Object.hasOwn(windows, each) || each === EVER);
     if (byWindow) found.byWindow.set(name, value);
@@ -21,19 +22,19 @@ export function shapes({ key: _key, windows = {}, ...members }) {
 }
 
 /**
- * The items of a list as `{value, number, time}`, or of a map of numbers by value, the greatest number first; null for
- * a value that is neither. Items have a number, a time in ms, or only a value.
+ * The items of a list as `{id, value, number, time}`, or of a map of numbers by value, the greatest number first; null
+ * for a value that is neither. Items have a number, a time in ms, or only a value.
  */
 export function items(value) {
   if (Array.isArray(value)) return value.map(item).filter(({ value }) => value !== undefined);
   if (!isObject(value)) return null;
   return Object.entries(value)
     .filter(([, number]) => Number.isFinite(number))
-    .map(([value, number]) => ({ value, number }))
+    .map(([value, number]) => ({ id: value, value, number }))
     .sort((one, other) => other.number - one.number);
 }
 
 const item = (item) =>
   isObject(item)
-    ? { value: item.value ?? item.name ?? item.id, number: item.count ?? item.total ?? item.countPlays, time: item.timestamp }
-    : { value: item };
+    ? { id: item.id ?? item.value, value: item.value ?? item.name ?? item.id, number: item.count ?? item.total ?? item.countPlays, time: item.timestamp }
+    : { id: item, value: item };

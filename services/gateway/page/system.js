@@ -69,7 +69,7 @@ function card(name) {
   const troubles = h("ul", { class: "troubles", role: "alert" });
   const letters = h("h3"), reasons = h("ul", { class: "reasons" });
   const dead = h("section", { class: "dead" }, letters, reasons,
-    h("p", { class: "quiet" }, "See them: ", h("code", {}, `streamstate dlq list ${name}`)));
+    h("p", { class: "quiet" }, "Records that could not be used; all others count. They are kept: ", h("code", {}, `streamstate dlq list ${name}`)));
   const charts = [
     [chart("lag, records", compact), (now) => (isSilent() ? null : now.lag)],
     [chart("freshness", duration), (now) => now.freshnessMs],

@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { bars } from "./bars.js";
 import { h, setText } from "./dom.js";
-import { ago, count, dateTime, plural } from "./format.js";
+import { ago, count, dateTime, plural, textOf } from "./format.js";
 import { follow, liveMark } from "./live.js";
 import { parts } from "./parts.js";
 import { recent } from "./recent.js";
@@ -19,20 +19,24 @@ const UNKNOWN = "Nothing is known of this user yet. The profile appears with the
 export function user(main, id) {
   const path = `v1/users/${id}`;
   const mark = liveMark();
-  const note = h("p", { class: "note", role: "alert", hidden: "" });
-  const view = profile();
+  const note = h("p", { class: "note", hidden: "" });
+  let schemas = {};
+  // The schema of a part has the part's name in capitals, and says whose unit a number has.
+  const view = profile((part, name) => textOf(schemas[part.split("-").map(capital).join("")]?.properties?.[name]?.description));
   main.append(
     h("div", { class: "top" },
       h("div", {}, h("div", { class: "title" }, h("h1", {}, `User ${id}`), mark.element), view.numbers), search(id)),
     note, view.element);
 
-  function say(text) {
+  function say(text, role = "alert") {
     note.hidden = !text;
+    note.setAttribute("role", role);
     setText(note, text ?? "");
   }
 
   function show(answer) {
-    say(answer ? answer.warnings.join(" · ") : UNKNOWN);
+    if (answer) say(answer.warnings.join(" · "));
+    else say(UNKNOWN, "status");
     view.element.hidden = view.numbers.hidden = !answer;
     if (answer) view.set(answer);
   }
@@ -55,7 +59,11 @@ export function user(main, id) {
     end = follow(stream, "profile", plain, show, (state, problem) => tell(state, problem, parts));
   }
 
-  partNames().then((names) => left || start(names));
+  get("openapi.json")
+    .then(({ components }) => (schemas = components.schemas).Parts.items.enum.join(","))
+    // While the gateway does not tell the names of the parts, the default parts are shown.
+    .catch(() => "")
+    .then((names) => left || start(names));
   return () => {
     left = true;
     end();
@@ -63,16 +71,12 @@ export function user(main, id) {
   };
 }
 
-/** The names of all parts for a query; empty, for the default parts, while the gateway does not tell them. */
-const partNames = () =>
-  get("openapi.json").then(({ components }) => components.schemas.Parts.items.enum.join(",")).catch(() => "");
-
-function profile() {
+function profile(textOf) {
   const facts = { plays: h("dd", { class: "big" }), first: h("dd"), last: h("dd") };
   const spoken = h("p", { class: "unseen", "aria-live": "polite" });
   const tops = KINDS.map((kind) => [`${capital(kind)}s`, bars(capital(kind))]);
   const advice = recommendations(KINDS);
-  const plays = recent(), further = parts();
+  const plays = recent(), further = parts(textOf);
   const justPlayed = section("Just played", plays.element);
   let now;
 

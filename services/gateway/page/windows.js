@@ -2,11 +2,11 @@
 
 import { scaleEnd } from "./bars.js";
 import { h, keyed, setText } from "./dom.js";
-import { dateTime, isTime, valueInto, words } from "./format.js";
+import { count, dateTime, timeOf, valueInto, words } from "./format.js";
 import { items } from "./shapes.js";
 
-/** Tiles of the windows of `part`: `chosen` is the name of one, the longest at first; `changed()` is called after a choice. */
-export function windows(part, changed) {
+/** Tiles of the windows of `part`: `chosen` is the name of one, the longest at first; `changed()` is called after a choice, `textOf(name)` shows numbers. */
+export function windows(part, changed, textOf) {
   const tiles = h("div", { class: "tiles" }), range = h("p", { class: "quiet" });
   const element = h("fieldset", { class: "windows" }, h("legend", { class: "unseen" }, "Window"), tiles, range);
   const control = { element, chosen: null, set };
@@ -36,7 +36,7 @@ export function windows(part, changed) {
   function update(tile, name, measures) {
     const [window, list] = tile.children, kept = [...measures].filter(([, value]) => name in value);
     window.firstChild.checked = name === control.chosen;
-    keyed(list, kept, ([measure]) => measure, row, (row, [, value]) => show(row, value, name));
+    keyed(list, kept, ([measure]) => measure, row, (row, [measure, value]) => show(row, value, name, textOf(measure)));
   }
 
   function tellRange() {
@@ -59,10 +59,10 @@ const row = ([measure]) => h("span", { class: "measure" },
   h("span", { class: "bar" }, h("span", { class: "fill" })));
 
 /** A value, with a bar where it is one of several numbers; the first item of a list. */
-function show(row, value, name) {
+function show(row, value, name, text) {
   const [, shown, bar] = row.children, list = items(value[name]);
   const most = Math.max(...Object.values(value).filter(Number.isFinite));
-  valueInto(shown, list ? list[0]?.value : value[name]);
-  bar.hidden = list !== null || !Number.isFinite(most) || isTime(most);
+  valueInto(shown, list ? list[0]?.value : value[name], list ? count : text);
+  bar.hidden = list !== null || !Number.isFinite(most) || (text === count && timeOf(most) !== null);
   if (!bar.hidden) bar.firstChild.style.width = `${Math.max(0, (100 * value[name]) / scaleEnd(most))}%`;
 }

@@ -23,7 +23,14 @@ topic: visits
 key: long
 path: /v1/users/<key>/habits
 part: true
-measures: {visits: {count: all, over: [7d, ever], index: true}}
+fields: {page: str, lastedMs: int}
+measures:
+  visits: {count: all, over: [7d, ever], index: true}
+  lasted: {total: lastedMs, over: [7d, ever]}
+  longest: {most: lastedMs}
+  pages: {top: 3, of: page, total: lastedMs}
+  frequent: {top: 3, of: lastedMs}
+  last: {last: timestamp}
 rules: {often: {when: {visits: {ge: 5}}, over: ever}}
 """
 APP = profile_app(parse(YAML))
@@ -107,10 +114,10 @@ def test_the_answers_need_the_scope_explore(guarded: Guarded) -> None:
 def test_the_document_has_the_streams_of_answers(known: Client) -> None:
     paths = get(known, "/openapi.json")["paths"]
     names = [
-        [each["name"] for each in paths[path]["get"]["parameters"] if each["in"] == "query"]
+        [(each["name"], each["required"]) for each in paths[path]["get"]["parameters"] if each["in"] == "query"]
         for path in (COUNT, f"{COUNT}/stream")
     ]
-    assert names[0] == names[1] == ["where", "at"]
+    assert names[0] == names[1] == [("where", True), ("at", False)]
     assert "/v1/habits/processors" in paths
     assert "/v1/habits/processors/stream" not in paths
     assert {path for path in paths if path.startswith("/v1/rules/")} == {
@@ -118,6 +125,12 @@ def test_the_document_has_the_streams_of_answers(known: Client) -> None:
         "/v1/rules/{rule}/stream",
         "/v1/rules/{profile}/{rule}/stream",
     }
+
+
+def test_the_document_says_whose_unit_a_number_has(known: Client) -> None:
+    members = get(known, "/openapi.json")["components"]["schemas"]["Habits"]["properties"]
+    units = {name: member["description"] for name, member in members.items() if "unit" in member.get("description", "")}
+    assert units == dict.fromkeys(["lasted", "longest", "pages"], "in the unit of lastedMs")
 
 
 def test_the_size_of_a_segment_is_sent_again_when_it_has_changed(services: Services) -> None:

@@ -62,6 +62,13 @@ def test_measures_are_one_line_each(check: Any) -> None:
     assert lines[-1] == "no records counted: --no-kafka"
 
 
+def test_rules_are_one_line_each_with_their_windows(check: Any) -> None:
+    rules = "rules: {busy: {when: {plays: {gt: 50}}, over: 1h, cooldown: 6h}, long_day: {when: {long: {ge: 9}}}}\n"
+    lines = [line.rstrip() for line in check(HABITS + rules, "--no-kafka").stdout.splitlines()]
+    assert "busy      when: {plays: {gt: 50}}, cooldown: 6h, over: 1h" in lines
+    assert "long_day  when: {long: {ge: 9}}, over: 7d" in lines
+
+
 def test_no_answer_from_kafka_is_status_4_with_the_measures(check: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def away(_self: Declared) -> None:
         raise KafkaException(KafkaError(KafkaError._TRANSPORT, ""))

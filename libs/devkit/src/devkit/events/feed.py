@@ -69,6 +69,7 @@ class Feed:
             count = send_events(self._out, files.events(), self._recode)
         else:
             named, count = self._send_past()
+            say(f"1 of {sample_events.BROKEN:,} plays is broken on purpose: a dead letter")
         if files and files.skipped:
             say(files.skipped)
         others = send_all(self._out, self._recode(itertools.islice(self._cases, CASES)))

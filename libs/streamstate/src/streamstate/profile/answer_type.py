@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from itertools import count
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -13,6 +13,9 @@ from streamstate.profile.measure import Measure
 
 NUMBER_KEYS = ("long", "int", "digits")
 """The types of keys that are numbers in an answer."""
+
+_UNITLESS = ("count", "distinct", "sessions", "top", "recent")
+"""The kinds whose numbers are counts or times."""
 
 _EXAMPLE_END = 1_767_297_600_000
 
@@ -42,7 +45,7 @@ class AnswerType:
         self._shapes = {measure.name: self._shape(measure) for measure in declared.resolved}
         self._spans = [window.label for window in declared.windows]
         members: list[tuple[str, Any]] = [] if declared.everywhere else [("key", self._key)]
-        members += [(measure.name, self._shapes[measure.name][0]) for measure in declared.resolved]
+        members += [(measure.name, self._described(measure)) for measure in declared.resolved]
         if self._spans:
             members.append(("windows", self._labelled("Windows", dict.fromkeys(self._spans, WindowSpan))))
         self._members = [name for name, _ in members]
@@ -85,6 +88,14 @@ class AnswerType:
             case _:
                 single = value
         return {types[measure.by].text(values[types[measure.by].kind]): single} if measure.by else single
+
+    def _described(self, measure: Measure) -> Any:
+        """The type of a measure in the answer, and whose unit its numbers have."""
+        kind, _ = self._shapes[measure.name]
+        field = measure.weight or ("" if measure.kind in _UNITLESS else measure.field)
+        of = self._declared.types.get(field)
+        numeric = of and of.kind in ("int", "decimal") and field != TIMESTAMP and not of.unit
+        return Annotated[kind, msgspec.Meta(description=f"in the unit of {field}")] if numeric else kind
 
     def _shape(self, measure: Measure) -> tuple[Any, Shape]:
         """The type of a measure in the answer, and its value in the answer from the values by label."""

@@ -20,12 +20,13 @@ from streamstate.processing.placement import advice, fitting
 from streamstate.processing.topic_settings import Finding
 from streamstate.profile.file import located
 from streamstate.profile.measure import EVER, BadDeclaration, MeasureWords
+from streamstate.profile.rules.rule import RuleWords
 
 _AWAY = {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._RESOLVE}
 
 
 class Checked(msgspec.Struct):
-    """A valid profile: its measures as resolved, and the dry run, or why there is none.
+    """A valid profile: its measures and rules as resolved, and the dry run, or why there is none.
 
     faults: the faults that the records of the topic show, and settings of topics that a stream refuses. warnings: other
         wrong settings.
@@ -35,6 +36,7 @@ class Checked(msgspec.Struct):
     topic: str
     path: str
     measures: dict[str, str]
+    rules: dict[str, str]
     dry_run: DryRun | None
     skipped: str
     faults: list[str] = []
@@ -68,12 +70,14 @@ def check(
             if error.args[0].code() not in _AWAY:
                 raise
             skipped = f"no Kafka at {of.settings.kafka}: correct STREAMSTATE_KAFKA, or give --no-kafka"
-    measures = {name: _text(words) for name, words in declared.measures.items()}
+    measures = {name: _text(words, EVER) for name, words in declared.measures.items()}
+    windows = {rule.name: rule.window.label if rule.window else EVER for rule in declared.ruled}
+    rules = {name: _text(words, windows[name]) for name, words in declared.rules.items()}
     faults = [str(located(BadDeclaration(reason, "key"), file, file.read_text())) for reason in mistaken if reason]
     faults += counted.faults if counted else []
     faults += [finding.text for finding in findings if finding.effect != "nothing"]
     warnings = [finding.text for finding in findings if finding.effect == "nothing"]
-    answer = Checked(of.app.name, source.topic, declared.path, measures, counted, skipped, faults, warnings)
+    answer = Checked(of.app.name, source.topic, declared.path, measures, rules, counted, skipped, faults, warnings)
     output.show(answer, *_overview(answer), as_json=as_json)
     if faults:
         raise typer.Exit(Exit.REFUSED)
@@ -114,10 +118,10 @@ def _starts(begins: Offsets, ends: Offsets, number: int) -> dict[int, int]:
     return starts
 
 
-def _text(words: MeasureWords) -> str:
-    """A measure in one line."""
+def _text(words: MeasureWords | RuleWords, window: str) -> str:
+    """A measure or rule in one line; `window` is the default of `over`."""
     written = msgspec.to_builtins(words)
-    over = written.pop("over", EVER)
+    over = written.pop("over", window)
     named = yaml.safe_dump(written, default_flow_style=True, width=10_000, sort_keys=False).strip()[1:-1]
     return f"{named}, over: {over if isinstance(over, str) else ' '.join(over)}"
 
@@ -128,6 +132,8 @@ def _overview(answer: Checked) -> Iterator[RenderableType]:
     counted = ("events",) if found else ()
     rows = [(name, text, *((f"{found.measures[name]:,}",) if found else ())) for name, text in answer.measures.items()]
     yield output.table(("measure", "", *counted), rows)
+    if answer.rules:
+        yield output.table(("\nrule", ""), answer.rules.items())
     if found is None:
         yield f"\nno records counted: {answer.skipped}"
         return

@@ -23,7 +23,11 @@ COST = Cost(100)
 
 Where = Annotated[
     tuple[str, ...],
-    Meta(max_length=8, description="comparisons that all hold, such as `plays_7d.ge.100`; the most selective first"),
+    Meta(
+        min_length=1,
+        max_length=8,
+        description="comparisons that all hold, such as `plays_7d.ge.100`; the most selective first",
+    ),
 ]
 
 

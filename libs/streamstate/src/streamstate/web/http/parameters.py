@@ -29,7 +29,7 @@ def parse(kind: type[Q], query: Iterable[tuple[str, str]]) -> Q:
     for name, times in Counter(name for name, _ in given if name not in lists).items():
         if times > 1:
             raise bad_parameter(f"{name} is given {times} times; give it once")
-    repeated = {name: [text for each, text in given if each == name] for name in lists}
+    repeated = {name: [text for each, text in given if each == name] for name in lists.intersection(dict(given))}
     try:
         return parameters(kind, {**dict(given), **repeated})
     except BadParameter as error:

@@ -89,9 +89,10 @@ def _described(key: str) -> dict[str, Any]:
 
 
 def of_struct(kind: type[msgspec.Struct]) -> list[Parameter]:
-    """The parameters parsed by `http.parameters.parse` for `kind`."""
+    """The parameters parsed by `http.parameters.parse` for `kind`; a list that may not be empty is required."""
     _, schemas = msgspec.json.schema_components([kind])
-    return [parameter("query", name, **schema) for name, schema in schemas[kind.__name__]["properties"].items()]
+    members = schemas[kind.__name__]["properties"].items()
+    return [parameter("query", name, required="minItems" in schema, **schema) for name, schema in members]
 
 
 def example_key(key: str) -> str:

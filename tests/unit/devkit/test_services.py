@@ -130,8 +130,7 @@ def test_the_demo_prints_commands_for_its_own_gateway_and_profile(rooms: str, tm
     assert len(commands) == 3
     for line in commands:
         assert "STREAMSTATE_GATEWAY=http://127.0.0.1:28080 " in line
-        assert f"STREAMSTATE_PROFILE={rooms} " in line
-    assert "streamstate stage profile --set PROFILE=" in commands[-1]
+    assert "streamstate stage rooms --set PROFILE=" in commands[-1]
     plain = look_next(LocalCluster(Plan(tmp_path, tmp_path, gateway_port=8080, services=(PROFILE,)), print), 1)
     assert "STREAMSTATE_GATEWAY" not in plain
     assert "PROFILE=" not in plain

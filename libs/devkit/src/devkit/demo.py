@@ -150,8 +150,9 @@ def of_profiles(services: Iterable[str], key: int) -> Iterator[str]:
 
 def look_next(cluster: LocalCluster, user: int) -> str:
     """Addresses and commands to try next."""
-    stage = f"{servers(cluster)} .venv/bin/streamstate stage profile --set PROFILE=CHANGED.yaml   the changed profile"
-    second = f"  {stage}\n" if _own_profile(cluster) else ""
+    own = next((name for name, service in cluster.services.items() if service not in MODELS), "")
+    stage = f"{servers(cluster)} .venv/bin/streamstate stage {own} --set PROFILE=CHANGED.yaml   the changed profile"
+    second = f"  {stage}\n" if own else ""
     return f"""Look at
   {cluster.url}/v1/users/{user}   the profile
   {cluster.url}/docs   all paths
@@ -160,11 +161,6 @@ def look_next(cluster: LocalCluster, user: int) -> str:
 {second}  redis-cli -p {cluster.redis.port} --scan --pattern '{{metrics:*}}:*:{user}'   the state itself
   {HOME}/*.log   what the processes log
 """
-
-
-def _own_profile(cluster: LocalCluster) -> str:
-    """The file of the first further profile, empty without one: the service `profile` of the printed commands."""
-    return next((service for service in cluster.services.values() if service not in MODELS), "")
 
 
 def servers(cluster: LocalCluster) -> str:
@@ -176,8 +172,6 @@ def servers(cluster: LocalCluster) -> str:
         variables["ARCHIVE"] = shlex.quote(cluster.settings.archive)
     if cluster.url != UserSettings.model_fields["gateway"].default:
         variables["GATEWAY"] = cluster.url
-    if profile := _own_profile(cluster):
-        variables["PROFILE"] = shlex.quote(profile)
     return " ".join(f"{PREFIX}{name}={value}" for name, value in variables.items())
 
 

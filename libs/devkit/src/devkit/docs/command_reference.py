@@ -30,10 +30,10 @@ Commands by task. [Settings](reference.md#settings) give the addresses, by defau
 - releases, by all three: `stage`, `wait`, `diff`, `promote`, `back`, `releases`, `drop`
 - setting up: `config`, `profile`, `keys`, `acl`, `feed`
 
-SERVICE is a deployment that Redis has, under its name: `metrics`, `metrics-eu`, a profile such as `habits`, a staged release
-such as `metrics-2`. Its settings, and the file of a profile, are those that its streams have stored at their start. The name
-of a service's first release stands for the live one. Code is in the package `STREAMSTATE_PACKAGE`; where no stream has
-started yet, or with `STREAMSTATE_NAME`, a folder of it is the service, by the settings of the environment.
+SERVICE is the name of a deployment in Redis: `metrics`, `metrics-eu`, a profile such as `habits`, a staged release such
+as `metrics-2`. Its streams have stored its settings, and the file of a profile, at their start. The name of a service's
+first release stands for the live release. Before the first start, and with `STREAMSTATE_NAME`, SERVICE is a folder of
+the package `STREAMSTATE_PACKAGE`, with the settings of the environment.
 
 `streamstate --install-completion` installs shell completion; entry points of the group `streamstate.commands` add
 commands. Results go to stdout, progress and errors to stderr. After an interruption, run a command again. `archive`,

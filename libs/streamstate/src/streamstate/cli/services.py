@@ -217,6 +217,10 @@ def deployment(service: str) -> Deployment:
 
 def gateway() -> Client:
     """A client of the gateway that the environment names. Raises `Misconfigured`."""
+    with suppress(Misconfigured):
+        # Where services are installed, their settings are known.
+        imported(load(CommandSettings).package)
+    require_known(os.environ)
     settings = load(UserSettings)
     return Client(settings.gateway, settings.gateway_key.get_secret_value())
 

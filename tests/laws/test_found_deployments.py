@@ -15,6 +15,7 @@ import typer
 import yaml
 from typer.testing import CliRunner
 
+from devkit.servers.child_process import free_port
 from devkit.servers.redis import Redis
 from services.profile.settings import HABITS
 from streamstate import bootstrap
@@ -32,6 +33,7 @@ from streamstate.releases.pointer import Pointer
 from streamstate.releases.record import Releases, dropped, first, next_write, staged
 from streamstate.settings import CommandSettings, load
 from streamstate.state.redis import RedisStore
+from streamstate.state.redis_connections import Client, connect
 from tests.laws.test_app_laws import APPS
 
 NEXT = "habits-2"
@@ -139,6 +141,21 @@ def test_a_deployment_of_code_that_is_not_here_is_left_out_aloud(capsys: Any) ->
     assert "emitting is left out" in capsys.readouterr().err
 
 
+def test_a_saved_state_that_no_stream_has_stored_is_not_left_out_silently(tmp_path: Path) -> None:
+    server = Redis(tmp_path / "redis", free_port())
+    server.start()
+    try:
+        with connect(server.url, 5.0) as client:
+            made_by(client, "lost", {})
+            client.save()
+        file = next((tmp_path / "redis").rglob("*.rdb"))
+        result = CliRunner().invoke(app, ["restore", str(file), "--dry-run"], env={"STREAMSTATE_REDIS": server.url})
+    finally:
+        server.stop()
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "the backup has lost, whose service is unknown to the backup and to Redis" in result.stderr
+
+
 @pytest.mark.usefixtures("both")
 def test_a_dropped_deployment_is_forgotten() -> None:
     bootstrap.deployments(load(CommandSettings)).delete(NEXT)
@@ -221,7 +238,7 @@ def answered(monkeypatch: pytest.MonkeyPatch) -> list[Deployment]:
     return found
 
 
-def made_by(client: redis.Redis, name: str, folds: Mapping[str, str]) -> None:
+def made_by(client: Client, name: str, folds: Mapping[str, str]) -> None:
     RedisStore(client, name).claim(0, "127.0.0.1:1", {}, folds=folds)
 
 

@@ -68,3 +68,17 @@ def test_an_interrupt_is_no_traceback(command: tuple[str, ...]) -> None:
         _, err = process.communicate(timeout=60)
     assert "Traceback" not in err
     assert process.returncode == 130
+
+
+WORKER = """
+import socket
+from streamstate.spark.daemon import daemon
+own, of_jvm = socket.socketpair()
+of_jvm.close()
+daemon.worker(own, True)
+"""
+
+
+def test_a_worker_whose_jvm_has_ended_prints_nothing() -> None:
+    ended = subprocess.run([sys.executable, "-c", WORKER], capture_output=True, text=True, check=True)
+    assert ended.stderr == ""

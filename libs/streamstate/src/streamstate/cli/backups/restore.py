@@ -170,27 +170,29 @@ def _deployments(
 
     Raises `Declined` for a saved state that is none of these.
     """
-    found = {name: of for name, of in _saved(settings, states).items() if name in (services or states)}
     if settings.name:
         return deployments(settings, services)
-    found |= stored(settings, services or [*states])
+    names = services or [*states]
+    found = _saved(settings, names, states) | stored(settings, names)
     if services:
         return [found.get(name) or deployments(settings, [name])[0] for name in services]
     others = [of for of in deployments(settings) if of.app.name not in found]
     if unknown := states.keys() - found.keys() - {of.app.name for of in others}:
-        names = " ".join(sorted(states.keys() - unknown))
+        known = " ".join(sorted(states.keys() - unknown))
         msg = (
             f"the backup has {', '.join(sorted(unknown))}, whose service is unknown to the backup and to Redis: start "
-            f"its stream first, or name what to restore{names and f': {names}'}"
+            f"its stream first, or name what to restore{known and f': {known}'}"
         )
         raise Declined(msg)
     return [*found.values(), *others]
 
 
-def _saved(settings: CommandSettings, states: Mapping[str, SavedPartitions]) -> dict[str, Deployment]:
-    """The deployments in the backup."""
+def _saved(
+    settings: CommandSettings, names: Sequence[str], states: Mapping[str, SavedPartitions]
+) -> dict[str, Deployment]:
+    """The deployments of these names in the backup."""
     clients = dict.fromkeys(client for partitions in states.values() for client in partitions.values())
-    read = ((name, Deployments(client).read(name)) for name in states for client in clients)
+    read = ((name, Deployments(client).read(name)) for name in names for client in clients)
     found = {name: by_record(settings, name, recorded) for name, recorded in read if recorded}
     return {name: of for name, of in found.items() if of}
 

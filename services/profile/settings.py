@@ -12,7 +12,8 @@ HABITS = Path(__file__).with_name("habits.yaml")
 class ProfileSettings(Settings):
     """A profile: stream and API alike."""
 
-    profile: Path = Field(
-        HABITS,
-        description="the profile's YAML file",
+    profile: str = Field(
+        str(HABITS),
+        min_length=1,
+        description="the profile's YAML file, or its text in braces",
     )

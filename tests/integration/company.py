@@ -130,7 +130,7 @@ class Company:
         admin = self.admin
         for granted in admin.create_acls(rights).values():
             granted.result()
-        rule = redis.rule(app.name, [redis.keys(app.name)], redis.of_service())
+        rule = redis.rule(app.name, redis.keys(app.name), redis.of_service())
         self.tell_redis(f"ACL SETUSER {rule}")
 
 

@@ -35,7 +35,7 @@ PASSWORD = "of-the-ring"
 
 def users() -> str:
     """Those of Redis: the tests, and streams and APIs of all services, with the rights that are listed."""
-    keys = (redis.keys(app(service).name) for service in SERVICES)
+    keys = dict.fromkeys(key for service in SERVICES for key in redis.keys(app(service).name))
     return f"user default on nopass ~* &* +@all\nuser {redis.rule('ring', keys, redis.of_service())} on >{PASSWORD}\n"
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.recommendations import recount as recommendations
-from streamstate.cli.services import deployments
+from streamstate.cli.services import Deployment, packages
 from streamstate.erasure.deletions import erased
 from streamstate.errors import Misconfigured
 from streamstate.processing.decode import DEAD, MISPLACED
@@ -28,8 +28,9 @@ from tests.laws.test_erasure_laws import ALL as ERASING
 from tests.laws.test_erasure_laws import World, user_of
 
 PROFILES = ("everything", "compact", "overall", "rekeyed")
+SETTINGS = CommandSettings.model_validate({})
 RECOUNTS = {
-    **{of.service: of.recounted for of in deployments(CommandSettings.model_validate({}))},
+    **{name: Deployment(name, package, SETTINGS).recounted for name, package in packages(SETTINGS).items()},
     "kept": replayed(APPS["kept"]),
     "controlled": recommendations.recount(CONTROLLED),
     **{name: recounted(APPS[name]) for name in PROFILES},

@@ -14,6 +14,7 @@ from streamstate.errors import Declined
 from streamstate.history.backup.loaded import loaded
 from streamstate.history.backup.restorer import Restorer
 from streamstate.history.backup.snapshots import take
+from streamstate.releases.deployments import Deployments, Recorded
 from streamstate.state import redis_rights as acl
 from streamstate.state.deletion import StateDeleter
 from streamstate.state.operations import (
@@ -76,8 +77,8 @@ def guarded(tmp_path: Path) -> Iterator[Guarded]:
         "service": acl.of_service(), "reader": acl.of_reader(), "operator": acl.of_operators(), "backup": backup,
     }  # fmt: skip
     for user, allowed in users.items():
-        keys = "{*" if user == "backup" else acl.keys("app")
-        for rule in (acl.rule(user, [keys], allowed), f"{user} on >word"):
+        keys = ("{*",) if user == "backup" else acl.keys("app")
+        for rule in (acl.rule(user, keys, allowed), f"{user} on >word"):
             admin.execute_command(*f"ACL SETUSER {rule}".split())  # type: ignore[no-untyped-call]
         clients[user] = connect(url, 5.0, replace(proof, username=user, password=tmp_path / "password"))
     try:
@@ -95,8 +96,15 @@ def test_a_user_may_do_what_the_list_of_its_rights_says_and_no_more(guarded: Gua
     snapshot = reader.read({0: READS})[0]
     assert (len(snapshot.values), snapshot.placed) == (len(READS), {"topic": "crc32"})
     operator, state = RedisStore(clients["operator"], "app"), RedisState(clients["operator"], "app")
+    recorded = Recorded("app", {})
+    Deployments(clients["service"]).store("app", recorded)
+    Deployments(guarded.admin).store("other", recorded)
+    assert Deployments(clients["operator"]).all() == {"app": recorded}, "those whose keys the user may read"
+    Deployments(clients["operator"]).delete("app")
+    Deployments(guarded.admin).delete("other")
     for refused in (
         lambda: RedisStore(clients["service"], "other").claim(0, "a:1", {}),
+        lambda: Deployments(clients["service"]).delete("app"),
         lambda: reader.claim(0, "a:1", {}),
         lambda: StateDeleter(clients["service"], "app").holdings(),
         clients["operator"].flushall,

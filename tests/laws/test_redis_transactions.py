@@ -97,7 +97,7 @@ def app(redis_client: Client, redis_name: Callable[[], str]) -> Iterator[str]:
 
 
 def allow(client: Client, user: str, commands: set[str]) -> None:
-    rule = acl.rule(user, [acl.keys(user)], commands)
+    rule = acl.rule(user, acl.keys(user), commands)
     client.execute_command(*f"ACL SETUSER {rule} on >word".split())  # type: ignore[no-untyped-call]
 
 

@@ -173,7 +173,7 @@ def test_every_command_of_a_script_is_listed() -> None:
 def test_a_release_reads_the_record_of_the_first() -> None:
     environment = {"STREAMSTATE_NAME": "metrics-2", "STREAMSTATE_RELEASE_OF": "metrics"}
     said = CliRunner().invoke(command, ["acl", "redis", "metrics"], env=environment).stdout
-    assert " ~{metrics-2:* ~{metrics:live} +" in said
+    assert " ~{metrics-2:* ~streamstate:deployments ~{metrics:live} +" in said
     assert "~{metrics:live}" not in CliRunner().invoke(command, ["acl", "redis", "metrics"]).stdout
 
 
@@ -188,5 +188,7 @@ def test_the_command_prints_what_grants_them() -> None:
     )
     assert "--group 'metrics-eu'" in said
     said = CliRunner().invoke(command, ["acl", "redis", "metrics", "--operator"], env=environment).stdout
-    assert said.startswith("ACL SETUSER metrics-eu resetkeys resetchannels nocommands ~{metrics-eu:* +")
+    assert said.startswith(
+        "ACL SETUSER metrics-eu resetkeys resetchannels nocommands ~{metrics-eu:* ~streamstate:deployments +"
+    )
     assert "+unlink" in said.split()

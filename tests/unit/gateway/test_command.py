@@ -206,8 +206,8 @@ def test_open_hands_the_address_to_the_browser(gateway: Served, tmp_path: Path) 
     assert opened.stdout == f"http://{gateway.address}/\n" == (tmp_path / "opened").read_text()
 
 
-def printed(value: dict[str, Any]) -> str:
-    console = Console(width=120, force_terminal=False)
+def printed(value: dict[str, Any], width: int = 120) -> str:
+    console = Console(width=width, force_terminal=False, soft_wrap=True)
     with console.capture() as capture:
         console.print(rendered(value))
     return capture.get()
@@ -225,11 +225,28 @@ class TestAnswers:
         assert "[/]b" in shown
         assert "\N{REPLACEMENT CHARACTER}[2Jc\N{REPLACEMENT CHARACTER}d" in shown
 
+    def test_a_profile_of_windows_is_readable_in_80_columns(self) -> None:
+        windows = {each: dict.fromkeys(("phone", "desktop", "tv"), 10**6) for each in ("1h", "7d", "ever")}
+        tops = {each: [{"genre": "drum and bass " * 2, "count": 9 - n} for n in range(5)] for each in ("30d", "ever")}
+        times = {"from": 1_795_680_000_000, "to": 1_795_680_060_000}
+        shown = printed(
+            {"key": 1, "habits": {"plays": windows, "genres": tops, "at": times, "many": [*range(90)]}}, 10_000
+        )
+        lines = [line.rstrip() for line in shown.splitlines()]
+        assert max(map(len, lines)) <= 80
+        assert "    1h    phone 1,000,000, desktop 1,000,000, tv 1,000,000" in lines
+        assert "    from  2026-11-26 08:00:00 UTC" in lines
+        assert "habits genres 30d" in lines
+        assert "  genres" not in lines
+        assert sum("drum and bass" in line for line in lines) == 10
+
     @pytest.mark.parametrize(
         ("name", "value", "expected"),
         [
             ("count", 1234567, "1,234,567"),
             ("userId", 1234567, "1234567"),
+            ("lastSeen", 1_795_680_000_000, "2026-11-26 08:00:00 UTC"),
+            ("artistId", 1_795_680_000_000, "1795680000000"),
             ("score", 0.123456, "0.123"),
             ("name", None, "-"),
             ("partial", False, "False"),

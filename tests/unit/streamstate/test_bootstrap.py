@@ -43,9 +43,10 @@ def test_a_printed_command_has_the_settings_that_choose_the_state(monkeypatch: p
     given = {"REDIS": "redis://company:6379/0", "PROFILE": "my rooms.yaml", "KEPT": "[]", "SLOTS": "2"}
     for name, text in given.items():
         monkeypatch.setenv(f"STREAMSTATE_{name}", text)
-    printed = commands(app).complete("run `streamstate reset SERVICE`")
-    variables = "STREAMSTATE_REDIS=redis://company:6379/0 STREAMSTATE_PROFILE='my rooms.yaml'"
-    assert printed == f"run `{variables} streamstate reset profile`"
+    text, redis = "run `streamstate reset SERVICE`", "STREAMSTATE_REDIS=redis://company:6379/0"
+    assert commands(app).complete(text) == f"run `{redis} streamstate reset habits`"
+    variables = f"{redis} STREAMSTATE_PROFILE='my rooms.yaml'"
+    assert commands(app, stored=False).complete(text) == f"run `{variables} streamstate reset profile`"
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from streamstate.cli.main import app
 from streamstate.cli.output import failing
-from streamstate.cli.services import deployments
+from streamstate.cli.services import deployments, packages
 from streamstate.errors import Misconfigured, StreamStateError
 from streamstate.history.archive.files import Archive
 from streamstate.history.archive.rows import batch
@@ -116,11 +116,11 @@ def test_an_expected_error_is_one_line_and_a_status(
 
 
 def test_a_service_that_there_is_not_is_status_2_with_those_there_are() -> None:
-    result = run("status", "metric")
+    result = run("status", "metric", REDIS="redis://127.0.0.1:1/0")
     assert result.exit_code == 2
     said = " ".join(result.stderr.replace("│", " ").split())
     assert "there is no service metric; there are clicks, " in said
-    assert "The profile of a file is the service profile, with STREAMSTATE_PROFILE=FILE" in said
+    assert "perhaps others in Redis, which does not answer" in said
 
 
 def test_a_command_that_needs_services_says_where_to_run_it(tmp_path: Path) -> None:
@@ -151,10 +151,6 @@ def test_a_package_without_services_is_status_3(package: str) -> None:
     assert "STREAMSTATE_PACKAGE" in failed(run("status", PACKAGE=package), 3)
 
 
-def names(**given: object) -> list[str]:
-    return [of.service for of in deployments(CommandSettings.model_validate(given))]
-
-
 def test_an_app_has_the_name_and_the_topics_of_its_deployment() -> None:
     given = {"package": "services.metrics", "name": "eu", "topics": {"listening-events": "events-eu"}}
     [of] = deployments(CommandSettings.model_validate(given))
@@ -172,7 +168,7 @@ def test_a_shell_completes_commands_and_services(typed: str, offered: set[str]) 
 
 def test_a_name_of_a_deployment_is_that_of_one_service() -> None:
     with pytest.raises(Misconfigured, match="STREAMSTATE_NAME=eu"):
-        names(name="eu")
+        deployments(CommandSettings.model_validate({"name": "eu"}))
 
 
 def test_a_service_outside_the_library_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +178,7 @@ def test_a_service_outside_the_library_is_enough(tmp_path: Path, monkeypatch: py
     (folder.parent / "__init__.py").touch()
     (folder / "model.py").write_text('from streamstate.app import App\nAPP = App("orders", ())\n')
     monkeypatch.syspath_prepend(tmp_path)
-    assert names(package="mine") == ["orders"]
+    assert packages(CommandSettings.model_validate({"package": "mine"})) == {"orders": "mine.orders"}
 
 
 @pytest.mark.parametrize(

@@ -88,3 +88,27 @@ def test_a_diff_counts_the_keys_of_each_member_that_differs(monkeypatch: pytest.
     summary = json.loads(CliRunner().invoke(app, ["diff", "profile", *keys, "--json"]).stdout)["summary"]
     assert summary[0] == {"view": "habits", "member": "devices", "differing": 2, "answers": 5}
     assert len(summary) == 5
+
+
+LONG: dict[str, Any] = {"name": "a" * 100, "tops": {"7d": [{"id": n, "plays": 90 - n} for n in range(20)], "ever": []}}
+
+
+@pytest.mark.parametrize(
+    ("other", "lines"),
+    [
+        (LONG | {"name": "a" * 99 + "b"}, [f'name: …{"a" * 21}" → …{"a" * 20}b"']),
+        (LONG | {"name": None}, [f'name: "{"a" * 59}… → null']),
+        (
+            LONG | {"tops": {"7d": [*LONG["tops"]["7d"][:-1], {"id": 7, "plays": 1}], "ever": [3]}},
+            ['tops.7d: [{"id":19,"plays":71}] → [{"id":7,"plays":1}]', "tops.ever: [] → [3]"],
+        ),
+        (LONG | {"tops": {"7d": LONG["tops"]["7d"][::-1], "ever": []}}, ["in another order"]),
+        (LONG | {"tops": {f"{n}d": n for n in range(30)}}, ["tops.0d: null → 0", "and 22 more"]),
+    ],
+    ids=["a long text", "no text", "a list", "an order", "many members"],
+)
+def test_the_members_that_differ_are_shown(other: dict[str, Any], lines: list[str]) -> None:
+    shown = list(diffing.shown("/v1/1", diffing._differing(LONG, other)))
+    assert all(any(line in each for each in shown) for line in lines), shown
+    assert len(shown) <= len(lines) or len(shown) == diffing.SHOWN
+    assert all(len(each) <= 180 for each in shown)

@@ -23,10 +23,15 @@ from streamstate.errors import Declined
 from streamstate.kafka.admin import Member
 from streamstate.releases.record import Place, Releases, first, next_release, next_write, previous_release, staged
 from streamstate.state.store import Snapshot
-from tests.unit.streamstate.test_live_release import promoted
 
 PLACE: Place = "plays", 0
 BOTH = staged(first("metrics"), "metrics-2")
+
+
+def promoted(record: Releases, release: str) -> Releases:
+    while (after := next_write(record, release, {})) is not None:
+        record = after
+    return record
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -76,7 +76,7 @@ def test_properties_are_given_to_the_clients_that_know_them() -> None:
         ("error_cb", "error_cb cannot be changed"),
         ("sasl.oauthbearer.assertion.private.key.passphrase", "is a secret, and secrets are files"),
         ("kafka.client.rack", "name the property without kafka.: client.rack"),
-        ("Client.Rack", "String should match pattern"),
+        ("Client.Rack", "takes only the characters"),
     ],
 )
 @pytest.mark.parametrize("setting", ["KAFKA_PROPERTIES", "KAFKA_SOURCE_PROPERTIES"])

@@ -56,6 +56,31 @@ def test_replicas_are_read_of_sentinels_only(redis: str, monkeypatch: pytest.Mon
     assert load(ApiSettings).redis_replicas
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "advice"),
+    [
+        ("REDIS", "localhost:6379", "give the URL of Redis or Valkey: redis://host:port/db, "),
+        ("ADVERTISE", "localhost", "give the host:port of this instance's API"),
+        ("NAME", "My name", "takes only the characters a-z0-9-"),
+        ("GROUP", "a b", "takes only the characters A-Za-z0-9._-"),
+        ("DELETIONS", "a b", "takes only the characters A-Za-z0-9._-"),
+        ("INSTANCES", '{"metrics": "a"}', 'give the instances by service: {"metrics": "a:8101,b:8101"}'),
+        ("KAFKA_PROPERTIES", '{"a b": 1}', "takes only the characters a-z0-9._"),
+        ("DRIVER_MEMORY", "5", "give the heap of the Spark driver"),
+    ],
+)
+def test_a_value_of_another_form_is_told_without_a_regular_expression(
+    name: str, value: str, advice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"STREAMSTATE_{name}", value)
+    kind = next(kind for kind in KINDS if name.lower() in kind.model_fields)
+    with pytest.raises(Misconfigured) as refused:
+        load(kind)
+    assert f"STREAMSTATE_{name}" in str(refused.value)
+    assert advice in str(refused.value)
+    assert not {"^", "\\"} & {*str(refused.value)}
+
+
 def test_what_kubernetes_injects_for_a_service_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REDIS", "tcp://10.0.0.1:6379")
     monkeypatch.setenv("REDIS_PORT", "tcp://10.0.0.1:6379")

@@ -8,14 +8,19 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator
 
-from confluent_kafka import Message
+import typer
+from confluent_kafka import Message, Producer
 
 from devkit import topics
 from streamstate import bootstrap
-from streamstate.errors import StreamStateError
+from streamstate.cli.output import failing
+from streamstate.kafka.admin import TIMEOUT_S
 from streamstate.kafka.producer import producer, send_all
 from streamstate.keys import CODECS, Marker
 from streamstate.settings import CommandSettings
+
+INTERRUPTED = 130
+"""The exit status of a command after Ctrl-C."""
 
 
 def send(arguments: Namespace, settings: CommandSettings) -> None:
@@ -24,8 +29,7 @@ def send(arguments: Namespace, settings: CommandSettings) -> None:
     pairs = [record.partition(arguments.separator) for record in arguments.records]
     # An empty text is a value, and no key.
     records = [(key.encode(key.parse(k)), v and value.encode(value.parse(v))) for k, _, v in pairs]
-    out = producer(settings.kafka, settings.security)
-    send_all(out, ((arguments.topic, k, v or b"", []) for k, v in records))
+    send_all(_connected(settings), ((arguments.topic, k, v or b"", []) for k, v in records))
 
 
 def read(arguments: Namespace, settings: CommandSettings) -> None:
@@ -51,8 +55,16 @@ def _without_repeats(messages: Iterable[Message]) -> Iterator[Message]:
         yield message
 
 
+def _connected(settings: CommandSettings) -> Producer:
+    """A producer. Raises `KafkaException` where Kafka does not answer; a record alone would wait for minutes."""
+    out = producer(settings.kafka, settings.security)
+    out.list_topics(timeout=TIMEOUT_S)
+    return out
+
+
 def create(arguments: Namespace, settings: CommandSettings) -> None:
     """Create the missing topics. Raises `DevkitError` when Kafka refuses."""
+    _connected(settings)
     topics.create(settings.kafka, {topic: {} for topic in arguments.topics}, arguments.partitions)
 
 
@@ -77,13 +89,15 @@ def parser() -> ArgumentParser:
 
 
 def main() -> int:
-    """The exit status: 0, or 1 after a failure, with its reason on standard error."""
+    """The exit status, as of `streamstate`, with the reason of a failure on standard error."""
     arguments = parser().parse_args()
     try:
-        arguments.run(arguments, bootstrap.configure(CommandSettings))
-    except StreamStateError as error:
-        sys.stderr.write(f"console: {error}\n")
-        return 1
+        with failing():
+            arguments.run(arguments, bootstrap.configure(CommandSettings))
+    except typer.Exit as ended:
+        return ended.exit_code
+    except KeyboardInterrupt:
+        return INTERRUPTED
     return 0
 
 

@@ -253,8 +253,8 @@ def of_profiles(services: Iterable[str], key: int) -> Iterator[str]:
 def look_next(cluster: LocalCluster, user: int) -> str:
     """Addresses and commands to try next."""
     command = f". {ENVIRONMENT}; .venv/bin/streamstate"
-    stage = f"{command} stage profile --set PROFILE=CHANGED.yaml   the changed profile"
-    second = f"  {stage}\n" if _own_profile(cluster) else ""
+    own = next((name for name, service in cluster.services.items() if service not in MODELS), "")
+    second = f"  {command} stage {own} --set PROFILE=CHANGED.yaml   the changed profile\n" if own else ""
     return f"""Look at
   {cluster.url}/v1/users/{user}   the profile
   {cluster.url}/docs   all paths
@@ -263,11 +263,6 @@ def look_next(cluster: LocalCluster, user: int) -> str:
 {second}  redis-cli -p {cluster.redis.port} --scan --pattern '{{metrics:*}}:*:{user}'   the state itself
   {HOME}/*.log   what the processes log
 """
-
-
-def _own_profile(cluster: LocalCluster) -> str:
-    """The file of the first further profile, empty without one: the service `profile` of the printed commands."""
-    return next((service for service in cluster.services.values() if service not in MODELS), "")
 
 
 def environment(cluster: LocalCluster) -> str:
@@ -280,8 +275,6 @@ def environment(cluster: LocalCluster) -> str:
         variables["ARCHIVE"] = cluster.settings.archive
     if cluster.url != UserSettings.model_fields["gateway"].default:
         variables["GATEWAY"] = cluster.url
-    if profile := _own_profile(cluster):
-        variables["PROFILE"] = str(Path(profile).absolute())
     unset = " ".join(PREFIX + name for name in VARIABLES)
     return f"unset {unset}\n" + "".join(
         f"export {PREFIX}{name}={shlex.quote(value)}\n" for name, value in variables.items()

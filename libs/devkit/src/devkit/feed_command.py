@@ -14,6 +14,7 @@ from devkit.events.records import Event
 from streamstate.cli import output
 from streamstate.cli.output import AsJson
 from streamstate.cli.services import configured, imported
+from streamstate.kafka.admin import TIMEOUT_S
 from streamstate.kafka.producer import producer
 
 _BATCHES_PER_S = 10
@@ -58,6 +59,8 @@ def feed(
     if files:
         files.check()
     out = producer(settings.kafka, settings.security)
+    # Records alone would wait for minutes.
+    out.list_topics(timeout=TIMEOUT_S)
     names, records = (files.names(), files.events()) if files else sending.invented(seed, users)
     fed, started = Fed(sending.send_names(out, names), 0, 0.0, 0), time.monotonic()
     with suppress(KeyboardInterrupt), output.progress() as bars:

@@ -225,6 +225,7 @@ class App:
     release_of: the name of the first of its releases, with which it shares outputs; `name` when empty.
     group: the consumer group, and the prefix of the app's other names at Kafka; `name` when empty.
     written: the deployment's names of written topics, by the service's names.
+    variables: settings, without prefix, that declare the app wherever the environment of its process does not.
     """
 
     name: str
@@ -237,6 +238,7 @@ class App:
     release_of: str = ""
     group: str = ""
     written: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ("service", "release_of", "group"):

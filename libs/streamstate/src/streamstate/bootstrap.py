@@ -13,6 +13,7 @@ from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain
 from types import ModuleType
 from typing import Any, TypeVar, get_type_hints
 
@@ -20,7 +21,7 @@ from pydantic_settings import BaseSettings
 
 from streamstate.app import App
 from streamstate.deployment import logs, tracing
-from streamstate.deployment.overrides import bounded, renamed
+from streamstate.deployment.overrides import EventTimeSettings, bounded, renamed
 from streamstate.erasure.topic import DeletionTopic
 from streamstate.errors import Commands, Misconfigured
 from streamstate.formats.applied import formatted
@@ -28,6 +29,7 @@ from streamstate.kafka.admin import Topics
 from streamstate.kafka.history import TopicHistory
 from streamstate.kafka.security import Security
 from streamstate.processing.topic_settings import Finding, TopicCheck
+from streamstate.releases.deployments import Deployments, Recorded
 from streamstate.releases.footprint import Footprint, measured
 from streamstate.releases.pointer import Pointer
 from streamstate.releases.record import Voice
@@ -148,17 +150,42 @@ def deployed(app: App, settings: ServiceSettings) -> App:
     return renamed(own, settings.name, settings.topics, settings.group, settings.release_of)
 
 
-def commands(app: App) -> Commands:
-    """The operator's commands about `app`, with the variables of this process that the commands need."""
-    given = {name.upper(): value for name, value in os.environ.items() if value}
-    kinds_of_service = (kind for kind in kinds() if kind.__module__.endswith(f".{app.service}.settings"))
-    own = [name for kind in kinds_of_service for name in kind.model_fields]
-    needed = (f"{PREFIX}{name.upper()}" for name in (*CommandSettings.model_fields, *own) if name not in _OF_PROCESS)
-    return Commands(app.service, {name: given[name] for name in needed if name in given})
+def commands(app: App, *, stored: bool = True) -> Commands:
+    """The operator's commands about `app`, with the variables of this process that the commands need.
+
+    stored: whether its streams have stored `recorded`.
+    """
+    own = recorded(app).settings
+    others = [name for name in map(str.upper, CommandSettings.model_fields) if name not in {*own, *_OF_PROCESS}]
+    variables = {name: _given(name) for name in (*others, *([] if stored else own))}
+    needed = {f"{PREFIX}{name}": value for name, value in variables.items() if value}
+    return Commands(app.name if stored else app.service, needed)
 
 
-_OF_PROCESS = ("advertise", "truncated_topics", "redis_timeout_s")
+_OF_PROCESS = ("ADVERTISE", "REDIS_TIMEOUT_S")
 """Settings that do not select the state that a command works on."""
+
+
+def recorded(app: App) -> Recorded:
+    """The service of `app`, and the variables of this process that make the app and its state."""
+    of_service = (kind for kind in kinds() if kind.__module__.endswith(f".{app.service}.settings"))
+    names = (
+        *ServiceSettings.__annotations__,
+        *EventTimeSettings.model_fields,
+        *chain(*(k.model_fields for k in of_service)),
+    )
+    own = (name.upper() for name in names if name not in ("redis", "advertise"))
+    return Recorded(app.service, {**{name: _given(name) for name in own}, **app.variables})
+
+
+def _given(name: str) -> str | None:
+    """The value of a variable without prefix, None where it is not set."""
+    return {each.upper(): value for each, value in os.environ.items()}.get(f"{PREFIX}{name}")
+
+
+def deployments(settings: CommandSettings | StreamSettings) -> Deployments:
+    """The deployments of the Redis of `settings`."""
+    return Deployments(client(settings))
 
 
 def topics(kafka: str, security: Security) -> Topics:

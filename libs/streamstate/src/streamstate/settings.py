@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import Field, FilePath, SecretStr, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsError
 
 from streamstate.deployment.address import ADDRESS, ADDRESSES
@@ -42,7 +43,7 @@ class ServiceSettings(KafkaSettings, RedisSettings, RegistrySettings, EventTimeS
     redis: RedisUrl = Field(
         "redis://127.0.0.1:6379/0",
         pattern=REDIS_URL,
-        description="Redis or Valkey: redis://host:port/db, redis+cluster://host:port,host:port, "
+        description="URL of Redis or Valkey: redis://host:port/db, redis+cluster://host:port,host:port, "
         "redis+sentinel://host:port,host:port/master/db; rediss… for TLS",
     )
     advertise: str = Field(
@@ -97,7 +98,9 @@ class CommandSettings(ServiceSettings):
 class UserSettings(Settings):
     """The commands of `streamstate` that call the gateway."""
 
-    gateway: str = Field("http://127.0.0.1:8080", pattern=r"^https?://[^/\s]+/?$", description="the gateway's address")
+    gateway: str = Field(
+        "http://127.0.0.1:8080", pattern=r"^https?://[^/\s]+/?$", description="gateway's address: http://host:port"
+    )
     gateway_key: SecretStr = Field(SecretStr(""), description="API key or token")
 
 
@@ -247,7 +250,7 @@ def load(kind: type[S]) -> S:
     try:
         return kind()
     except ValidationError as error:
-        wrong = [f"{prefix}{_place(*e['loc'])} ({e['msg']})" for e in error.errors()]
+        wrong = [f"{prefix}{_place(*e['loc'])} ({_reason(kind, e)})" for e in error.errors()]
         raise _misconfigured(wrong) from error
     except SettingsError as error:
         field = re.search(r'field "(\w+)"', str(error))
@@ -273,6 +276,19 @@ def kinds(base: type[Settings] = Settings) -> Iterator[type[Settings]]:
 
 def _misconfigured(wrong: list[str]) -> Misconfigured:
     return Misconfigured(f"change the environment: {'; '.join(wrong)}")
+
+
+def _reason(kind: type[BaseSettings], error: ErrorDetails) -> str:
+    """Why pydantic refuses a value: in place of a regular expression its characters, or what the reference says."""
+    field = kind.model_fields.get(str(next(iter(error["loc"]), "")))
+    if field is None or error["type"] != "string_pattern_mismatch":
+        return error["msg"]
+    characters = _CHARACTERS.fullmatch(error["ctx"]["pattern"])
+    return f"takes only the characters {characters[1]}" if characters else f"give the {field.description}"
+
+
+_CHARACTERS = re.compile(r"\^\[([^\]^\\]+)\](?:[*+]|\{\d+,\d+\})\$")
+"""A regular expression of some characters."""
 
 
 def _place(variable: str | int = "*", *within: str | int) -> str:

@@ -30,8 +30,10 @@ Commands by task. [Settings](reference.md#settings) give the addresses, by defau
 - releases, by all three: `stage`, `wait`, `diff`, `promote`, `back`, `releases`, `drop`
 - setting up: `config`, `profile`, `keys`, `acl`, `feed`
 
-Services are in the package `STREAMSTATE_PACKAGE`. Commands address the live release: `STREAMSTATE_NAME=metrics-eu
-streamstate status metrics` chooses another deployment, with `STREAMSTATE_RELEASE_OF` a release beside the live one.
+SERVICE is the name of a deployment in Redis: `metrics`, `metrics-eu`, a profile such as `habits`, a staged release such
+as `metrics-2`. Its streams have stored its settings, and the file of a profile, at their start. The name of a service's
+first release stands for the live release. Before the first start, and with `STREAMSTATE_NAME`, SERVICE is a folder of
+the package `STREAMSTATE_PACKAGE`, with the settings of the environment.
 
 `streamstate --install-completion` installs shell completion; entry points of the group `streamstate.commands` add
 commands. Results go to stdout, progress and errors to stderr. After an interruption, run a command again. `archive`,

@@ -87,11 +87,11 @@ def _topics(name: str, service: App) -> Sequence[str]:
 def _redis() -> Iterable[Sequence[str]]:
     of_limits = redis.commands([limits.SCRIPT]) | {*redis.RUNNING, *redis.CONNECTION, *redis.CLUSTER}
     prefix = AccessSettings.model_fields["limits_prefix"].default
-    service = redis.of_service()
+    service, own = redis.of_service(), " ".join(f"~{key}" for key in redis.keys("SERVICE"))
     users = {
-        "stream and API": ("~{SERVICE:*", service),
-        "API alone": ("~{SERVICE:*", redis.of_reader()),
-        "operator, besides": ("~{SERVICE:*", redis.of_operators() - service),
+        "stream and API": (own, service),
+        "API alone": (own, redis.of_reader()),
+        "operator, besides": (own, redis.of_operators() - service),
         "backup": ("~{*", {*redis.BACKUP, *redis.CONNECTION, *redis.CLUSTER}),
         "gateway, for limits": (f"~{prefix}:limit:*", of_limits),
     }

@@ -43,7 +43,7 @@ def of_redis(service: Service, user: User = "", *, operator: Operator = False, a
     of = deployment(service)
     allowed = redis.of_operators() if operator else redis.of_service()
     beside = [live_key(of.app.release_of)] if of.app.release_of != of.app.name else []
-    line = f"ACL SETUSER {redis.rule(user or of.app.name, dict.fromkeys([redis.keys(of.app.name), *beside]), allowed)}"
+    line = f"ACL SETUSER {redis.rule(user or of.app.name, dict.fromkeys([*redis.keys(of.app.name), *beside]), allowed)}"
     output.show(line, line, as_json=as_json)
 
 

@@ -1,8 +1,9 @@
 """The output of commands: one JSON document, or tables, on stdout; progress and one-line errors on stderr."""
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import IntEnum
 from functools import partial
 from typing import Annotated, Any
@@ -19,6 +20,7 @@ from rich.text import Text
 
 from streamstate import bootstrap
 from streamstate.errors import Declined, Misconfigured, StreamStateError
+from streamstate.settings import CommandSettings, load
 from streamstate_client import GatewayError, Unavailable, Unreachable
 
 
@@ -143,6 +145,7 @@ def failing() -> Iterator[None]:
     """Print an expected error of the body in one line, its notes in a line each, and exit with its status."""
     try:
         yield
+        sys.stdout.flush()
     except Misconfigured as error:
         raise _failed(str(error), Exit.MISCONFIGURED) from error
     except Unreachable as error:
@@ -155,12 +158,14 @@ def failing() -> Iterator[None]:
         message = f"Redis refuses: {error}; `streamstate acl redis` prints the rights of its user"
         raise _failed(message, Exit.REFUSED) from error
     except RedisError as error:
-        message = f"Redis does not answer ({error}); check the server and STREAMSTATE_REDIS"
+        message = f"Redis does not answer at {_servers().redis} ({error}); check the server and STREAMSTATE_REDIS"
         raise _failed(message, Exit.UNREACHABLE) from error
     except KafkaException as error:
         raise _refused_by_kafka(error) from error
-    except BrokenPipeError:
-        raise
+    except BrokenPipeError as error:
+        # Nobody reads on, so the flush at the end of the process would fail too.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(Exit.REFUSED) from error
     except OSError as error:
         raise _failed(f"a file or a file system fails: {error}", Exit.REFUSED) from error
 
@@ -170,8 +175,15 @@ def _refused_by_kafka(error: KafkaException) -> typer.Exit:
     reason = f"{error.args[0].name()}: {error.args[0].str()}"
     if error.args[0].code() in _KAFKA_REFUSES:
         return _failed(f"Kafka refuses ({reason}); `streamstate acl kafka` prints the required rights", Exit.REFUSED)
-    message = f"Kafka does not answer ({reason}); check the brokers and STREAMSTATE_KAFKA"
+    message = f"Kafka does not answer at {_servers().kafka} ({reason}); check the brokers and STREAMSTATE_KAFKA"
     return _failed(message, Exit.UNREACHABLE, getattr(error, "__notes__", ()))
+
+
+def _servers() -> CommandSettings:
+    """The settings with the servers' addresses; the defaults, where a process has others."""
+    with suppress(Misconfigured):
+        return load(CommandSettings)
+    return CommandSettings.model_construct()
 
 
 def _failed(message: str, status: Exit, notes: Iterable[str] = ()) -> typer.Exit:

@@ -10,6 +10,7 @@ from functools import cached_property
 from types import ModuleType
 from typing import Annotated
 
+import redis
 import typer
 
 from streamstate import bootstrap
@@ -19,7 +20,7 @@ from streamstate.errors import Commands, Misconfigured
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.history import TopicHistory
 from streamstate.processing.topic_settings import Finding
-from streamstate.profile import SERVICE as PROFILE
+from streamstate.releases.deployments import Recorded
 from streamstate.releases.pointer import Pointer
 from streamstate.settings import PREFIX, CommandSettings, StreamSettings, UserSettings, load, require_known
 from streamstate.state.redis import RedisStore
@@ -48,10 +49,12 @@ Services = Annotated[
 
 
 @contextmanager
-def environment(settings: Mapping[str, str]) -> Iterator[None]:
-    """The environment with `settings` (without prefix) in the body."""
+def environment(settings: Mapping[str, str | None]) -> Iterator[None]:
+    """The environment with `settings` (without prefix) in the body, without those that are None."""
     before = dict(os.environ)
-    os.environ.update({f"{PREFIX}{name}": text for name, text in settings.items()})
+    os.environ.update({f"{PREFIX}{name}": text for name, text in settings.items() if text is not None})
+    for name in (name for name, text in settings.items() if text is None):
+        os.environ.pop(f"{PREFIX}{name}", None)
     try:
         yield
     finally:
@@ -63,13 +66,14 @@ def environment(settings: Mapping[str, str]) -> Iterator[None]:
 class Deployment:
     """A service under the name and over the topics of this deployment, by its folder and the parent package.
 
-    own: settings besides the environment, without prefix.
+    own: settings besides the environment, without prefix; None: unset. stored: whether its streams have stored them.
     """
 
     service: str
     package: str
     settings: CommandSettings
-    own: Mapping[str, str] = field(default_factory=dict)
+    own: Mapping[str, str | None] = field(default_factory=dict)
+    stored: bool = False
 
     @cached_property
     def app(self) -> App:
@@ -82,7 +86,7 @@ class Deployment:
     def commands(self) -> Commands:
         """Its commands for operators, in printed form."""
         with environment(self.own):
-            return bootstrap.commands(self.app)
+            return bootstrap.commands(self.app, stored=self.stored)
 
     @cached_property
     def streams(self) -> StreamSettings:
@@ -106,6 +110,12 @@ class Deployment:
     def findings(self) -> list[Finding]:
         """The wrong settings of its topics."""
         return bootstrap.topic_findings(self.app, self.topics, self.streams)
+
+    @property
+    def chosen(self) -> bool:
+        """Whether it is a release by its name, not the live release of its service."""
+        by_name = self.app.name != self.app.release_of
+        return by_name if self.stored else bool(self.settings.name or self.settings.release_of)
 
     @cached_property
     def pointer(self) -> Pointer:
@@ -149,21 +159,59 @@ def configured() -> CommandSettings:
 
 
 def deployments(settings: CommandSettings, services: Sequence[str] | None = None) -> list[Deployment]:
-    """`services`, or all. Raises `Misconfigured`, and typer's error for an unknown name."""
-    known = bootstrap.service_paths(settings.package, "model")
-    if not known:
+    """`services`, or all: as their streams have stored them, and services of the code by the environment otherwise.
+
+    With a NAME in the environment, services of the code are by the environment. Raises `Misconfigured`, and typer's
+    error for an unknown name.
+    """
+    known = packages(settings)
+    if not services and settings.name and len(known) > 1:
+        msg = f"STREAMSTATE_NAME={settings.name} names a single deployment, and there are {', '.join(known)}: name one"
+        raise Misconfigured(msg)
+    given = {name: Deployment(name, package, settings) for name, package in known.items()}
+    if not services:
+        found = {} if settings.name else stored(settings)
+        return [*found.values(), *(of for of in given.values() if of.app.name not in found)]
+    try:
+        found = stored(settings, [name for name in services if not (settings.name and name in known)])
+        others = "" if {*services} <= {*given, *found} else ", ".join(["", *sorted(stored(settings).keys() - known)])
+    except (redis.ConnectionError, redis.TimeoutError) as error:
+        found, others = {}, f", and perhaps others in Redis, which does not answer ({error})"
+    if unknown := [name for name in services if name not in {*given, *found}]:
+        msg = f"there is no service {', '.join(unknown)}; there are {', '.join(given)}{others}"
+        raise typer.BadParameter(msg)
+    return [found.get(name) or given[name] for name in services]
+
+
+def packages(settings: CommandSettings) -> dict[str, str]:
+    """The packages of the services of the code, by folder. Raises `Misconfigured` where there are none."""
+    paths = bootstrap.service_paths(settings.package, "model")
+    if not paths:
         msg = f"{settings.package} has no service with a model.py; set STREAMSTATE_PACKAGE to the package of services"
         raise Misconfigured(msg)
-    if unknown := [service for service in services or () if service not in known]:
-        msg = f"there is no service {', '.join(unknown)}; there are {', '.join(known)}"
-        if PROFILE in known:
-            msg += f". The profile of a file is the service {PROFILE}, with {PREFIX}PROFILE=FILE"
-        raise typer.BadParameter(msg)
-    names = list(services or known)
-    if settings.name and len(names) > 1:
-        msg = f"STREAMSTATE_NAME={settings.name} names a single deployment, and there are {', '.join(names)}: name one"
-        raise Misconfigured(msg)
-    return [Deployment(name, known[name].rpartition(".")[0], settings) for name in names]
+    return {name: path.rpartition(".")[0] for name, path in paths.items()}
+
+
+def stored(settings: CommandSettings, names: Sequence[str] | None = None) -> dict[str, Deployment]:
+    """The deployments of these names, or all, as stored in Redis."""
+    deployments = bootstrap.deployments(settings)
+    read = deployments.all() if names is None else {name: deployments.read(name) for name in names}
+    found = {name: by_record(settings, name, recorded) for name, recorded in read.items() if recorded}
+    return {name: of for name, of in found.items() if of}
+
+
+def by_record(settings: CommandSettings, name: str, recorded: Recorded) -> Deployment | None:
+    """The deployment as recorded; None, and a line on stderr, without the code of its service."""
+    package = packages(settings).get(recorded.service)
+    if package is None:
+        place = f"the package {settings.package} has no {recorded.service}: set STREAMSTATE_PACKAGE to its package"
+        typer.echo(f"streamstate: {name} is left out, since {place}", err=True)
+        return None
+    with environment(recorded.settings):
+        given = load(CommandSettings)
+    own = (each.lower() for each in recorded.settings if each.lower() in CommandSettings.model_fields)
+    settings = settings.model_copy(update={each: getattr(given, each) for each in own})
+    return Deployment(recorded.service, package, settings, recorded.settings, stored=True)
 
 
 def deployment(service: str) -> Deployment:
@@ -174,6 +222,10 @@ def deployment(service: str) -> Deployment:
 
 def gateway() -> Client:
     """A client of the gateway that the environment names. Raises `Misconfigured`."""
+    with suppress(Misconfigured):
+        # Where services are installed, their settings are known.
+        imported(load(CommandSettings).package)
+    require_known(os.environ)
     settings = load(UserSettings)
     return Client(settings.gateway, settings.gateway_key.get_secret_value())
 

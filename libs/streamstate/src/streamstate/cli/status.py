@@ -48,12 +48,12 @@ def status(services: Services = None, *, watch: Watch = False, as_json: AsJson =
         raise typer.BadParameter(msg)
     watched, reports = _reports(services)
     if watch:
-        named = deployments(configured(), [of.service for of in watched])
+        named = deployments(configured(), services) if services else watched
         with suppress(KeyboardInterrupt), output.live() as show:
             show(_overview(reports))
             while True:
                 time.sleep(PAUSE_S)
-                seen = [_live(*each) for each in zip(named, watched, strict=True)]
+                seen = [_live(*each) if services else _itself(each[0]) for each in zip(named, watched, strict=True)]
                 watched = [of for of, _ in seen]
                 show(_overview([_report(*each) for each in seen]))
         return
@@ -157,9 +157,16 @@ def _readable(store: RedisStore, partition: int) -> tuple[Mapping[int, Snapshot]
 
 
 def chosen(services: Sequence[str] | None) -> list[tuple[Deployment, Seen]]:
-    """The live releases of the services named; else of all that run or have a state here, or all if there are none."""
-    seen = [_live(deployment) for deployment in deployments(configured(), services)]
-    return seen if services else [pair for pair in seen if pair[1].deployed] or seen
+    """The live releases of the services named; else all releases that run or have a state, or all if there are none."""
+    found = deployments(configured(), services)
+    if services:
+        return [_live(of) for of in found]
+    seen = list(map(_itself, found))
+    return [pair for pair in seen if pair[1].deployed] or seen
+
+
+def _itself(of: Deployment) -> tuple[Deployment, Seen]:
+    return of, observe(of)
 
 
 def _live(of: Deployment, before: Deployment | None = None) -> tuple[Deployment, Seen]:

@@ -142,7 +142,8 @@ def profile_app(declared: Declaration, service: str = SERVICE) -> App:
     views = view, *finders(declared), *crossing_views(declared)
     folds = (without_repeats(fold), rekeying(declared)) if declared.key_field else (fold,)
     emits = derived(declared) | rekeyed(declared)
-    return App(name=declared.name, service=service, folds=folds, views=views, emits=emits)
+    variables = {SERVICE.upper(): msgspec.json.encode(declared).decode()} if service == SERVICE else {}
+    return App(declared.name, folds, views, emits=emits, service=service, variables=variables)
 
 
 def profile_fold(declared: Declaration, source: Source[Any, Any], apply: ProfileFold) -> Fold:

@@ -90,10 +90,15 @@ class _Loader(yaml.SafeLoader):
             raise yaml.constructor.ConstructorError(None, None, str(error), node.start_mark) from error
 
 
-def read(path: Path) -> Declaration:
-    """The declaration in the file `path`. Raises `Misconfigured` with the line of the first fault."""
+def read(given: str | Path) -> Declaration:
+    """The declaration in a file, or in a text that begins with a brace.
+
+    Raises `Misconfigured` with the line of the first fault.
+    """
+    inline = str(given).startswith("{")
+    path = Path("the profile" if inline else given)
     try:
-        text = path.read_text()
+        text = str(given) if inline else path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "this is no UTF-8"
         msg = f"{path}: {reason}; name the YAML file of a profile"

@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PythonException, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
-from redis.exceptions import RedisError
+from redis.exceptions import NoPermissionError, RedisError
 
 from streamstate import bootstrap
 from streamstate.deployment import resources, tracing
@@ -71,6 +71,7 @@ class Stream:
         self._history = bootstrap.history(settings, self._topics)
         self._voice = bootstrap.voice(settings, app)
         self._commands = bootstrap.commands(app)
+        self._deployments, self._recorded = bootstrap.deployments(settings), bootstrap.recorded(app)
         truncated, skip_lost = settings.truncated_topics, settings.lost_records == "skip"
         self._claims = Claims(app, self._store, self._history, hosted.advertise, truncated, skip_lost=skip_lost)
         self._check, self._said = bootstrap.topic_check(app, settings), list[Finding]()
@@ -138,6 +139,7 @@ class Stream:
 
     def _prepare(self) -> Run | None:
         """Claim the assigned partitions; None after a while without any."""
+        self._record()
         origins = self._topics.describe(self._app.topics)
         require_copartitioned(self._app, origins)
         held = self._assigned(origins)
@@ -178,6 +180,14 @@ class Stream:
             if finding not in self._said:
                 self._log.warning("a topic has a wrong setting", reason=self._commands.complete(finding.text))
         self._said = [*found]
+
+    def _record(self) -> None:
+        """Store what commands need to find the deployment."""
+        try:
+            self._deployments.store(self._app.name, self._recorded)
+        except NoPermissionError as error:
+            hint = "grant the rights that `streamstate acl redis` prints; until then, commands find the service by name"
+            self._log.warning(hint, reason=str(error))
 
     def _assigned(self, origins: Mapping[str, Origin]) -> frozenset[int]:
         """The partitions assigned by the consumer group; the first call joins the group with the widest topic."""

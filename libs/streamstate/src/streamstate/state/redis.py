@@ -12,6 +12,7 @@ All keys of a partition start with its hash tag `{<app>:<partition>}`, and so sh
                          begun, ended: numbers of the last commit at its begin and end, different after half
                          a commit, deletion or restore
                          offset:user deletions: next offset of the deletions
+    {metrics:deployment} service and settings of the deployment, as JSON, for commands
     {metrics:live}       record of the releases of the service, as JSON, where there are several
     {metrics:7}:<key>    string (Put), hash (Merge), stream (Append, the number as id), or sorted set
                          (IncrementScores with negated scores, PushRecent, Insert, UpdateIndex with scores 0)

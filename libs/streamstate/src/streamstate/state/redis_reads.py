@@ -64,6 +64,15 @@ def live_key(app: str) -> str:
     return f"{{{app}:live}}"
 
 
+DEPLOYMENTS = "streamstate:deployments"
+"""The key of the names of all deployments."""
+
+
+def deployment_key(app: str) -> str:
+    """The key of the deployment's service and settings; in no partition."""
+    return f"{{{app}:deployment}}"
+
+
 def script_keys(hash_tag: str) -> tuple[int, str, str]:
     """The declared keys of a partition's script, after their number.
 

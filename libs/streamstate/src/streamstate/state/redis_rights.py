@@ -35,8 +35,8 @@ RUNNING = ("eval", "evalsha")
 LOADING = ("script|load",)
 """Commands that load the scripts of a stream's store."""
 
-REPORTING = ("get", "set")
-"""Commands by which the instances of a stream store their status, and read other instances'."""
+REPORTING = ("get", "sadd", "set")
+"""Commands by which the instances of a stream store their status and their deployment, and read other instances'."""
 
 AT_ONCE = ("multi", "exec")
 """Around the commands of a read."""
@@ -48,12 +48,14 @@ READS: tuple[Read, ...] = (
 """One read of each kind."""
 
 OPERATORS: Mapping[str, tuple[str, ...]] = {
+    "status": ("smembers",),
     "verify": ("scan", "hgetall", "get", "type", "xrange", "zrange"),
     "skip": ("hget", "hincrby", "hset"),
     "allow": ("hset",),
     "throttle": ("hdel", "hset"),
     "stage": ("dbsize", "info", "memory|usage", "randomkey"),
     "reset": ("hgetall", "hincrby", "hmget", "scan", "unlink"),
+    "drop": ("srem", "unlink"),
     "restore": ("hget", "hincrby", "hmget", "restore", "scan", "unlink"),
 }
 """Additional commands of Redis, by the operator's command."""
@@ -93,6 +95,6 @@ def rule(user: str, patterns: Iterable[str], allowed: Iterable[str]) -> str:
     return f"{user} resetkeys resetchannels nocommands {' '.join(rights)}"
 
 
-def keys(app: str) -> str:
-    """The pattern of the keys of the app of this name, the releases of which it is the first included."""
-    return f"{{{app}:*"
+def keys(app: str) -> tuple[str, ...]:
+    """The patterns of the keys of the app of this name, the releases of which it is the first included."""
+    return f"{{{app}:*", redis_reads.DEPLOYMENTS

@@ -6,7 +6,7 @@ from importlib import resources
 from typing import Any
 
 from streamstate.state.redis_connections import Client
-from streamstate.state.redis_reads import live_key, tag, trouble_key
+from streamstate.state.redis_reads import deployment_key, live_key, tag, trouble_key
 from streamstate.verify.recount import Stored
 
 _SCANNED = 2_000
@@ -48,8 +48,9 @@ class RedisState:
     def strays(self, partitions: int) -> Iterator[str]:
         """The keys outside all partitions."""
         tags = {self.tag(partition) for partition in range(partitions)}
+        outside = live_key(self._service), deployment_key(self._service)
         for key in self._scan(f"{{{self._service}:*"):
-            if key.startswith(trouble_key(self._service, "")) or key == live_key(self._service):
+            if key.startswith(trouble_key(self._service, "")) or key in outside:
                 continue
             tag, brace, rest = key.partition("}")
             if f"{tag}{brace}" not in tags or (rest and rest[0] != ":"):

@@ -14,7 +14,7 @@ from streamstate import bootstrap
 from streamstate.cli import output
 from streamstate.cli.output import AsJson, DryRun, Yes, offsets
 from streamstate.cli.report import refusals
-from streamstate.cli.services import Deployment, Services, configured, deployments
+from streamstate.cli.services import Deployment, Services, by_record, configured, deployments, stored
 from streamstate.cli.status import observe
 from streamstate.erasure.stream import Erasure
 from streamstate.errors import Declined, IncompleteCommit, Misconfigured
@@ -22,6 +22,7 @@ from streamstate.history.backup.loaded import SavedPartitions, loaded
 from streamstate.history.backup.manifest import files_of
 from streamstate.history.backup.restorer import Restorer
 from streamstate.processing.fitness import require_ends, require_same_folds, require_same_topics
+from streamstate.releases.deployments import Deployments, Recorded
 from streamstate.settings import CommandSettings, StreamSettings, load
 from streamstate.state.deletion import StateDeleter
 from streamstate.state.redis import RedisStore
@@ -82,6 +83,9 @@ class Restoration:
             keys = sum(each.keys for of in held for p, each in of.items() if p in self.saved)
             with output.bar(f"restoring {name}", keys) as advance:
                 restorer.run(self._erase, advance)
+            if self.of.stored:
+                # Streams that run have stored it, perhaps anew.
+                Deployments(client).store(name, Recorded(self.of.service, dict(self.of.own)))
 
     def _erase(self) -> None:
         """Apply deletions of users since the backup to the saved partitions."""
@@ -143,7 +147,7 @@ def _plans(
     dry_run: bool,
 ) -> list[Restoration]:
     plans = []
-    for of in deployments(settings, services):
+    for of in _deployments(settings, services, states):
         saved = {p: client for p, client in states.get(of.app.name, {}).items() if partition in (None, p)}
         if saved:
             answer, origins = plan(of, saved, dry_run=dry_run)
@@ -157,6 +161,40 @@ def _plans(
         msg = f"the backup has no state of these services; it has {', '.join(states) or 'no state'}"
         raise Declined(msg)
     return plans
+
+
+def _deployments(
+    settings: CommandSettings, services: Sequence[str] | None, states: Mapping[str, SavedPartitions]
+) -> list[Deployment]:
+    """`services`, or all of the backup: as Redis has them, else as saved, else by the environment.
+
+    Raises `Declined` for a saved state that is none of these.
+    """
+    if settings.name:
+        return deployments(settings, services)
+    names = services or [*states]
+    found = _saved(settings, names, states) | stored(settings, names)
+    if services:
+        return [found.get(name) or deployments(settings, [name])[0] for name in services]
+    others = [of for of in deployments(settings) if of.app.name not in found]
+    if unknown := states.keys() - found.keys() - {of.app.name for of in others}:
+        known = " ".join(sorted(states.keys() - unknown))
+        msg = (
+            f"the backup has {', '.join(sorted(unknown))}, whose service is unknown to the backup and to Redis: start "
+            f"its stream first, or name what to restore{known and f': {known}'}"
+        )
+        raise Declined(msg)
+    return [*found.values(), *others]
+
+
+def _saved(
+    settings: CommandSettings, names: Sequence[str], states: Mapping[str, SavedPartitions]
+) -> dict[str, Deployment]:
+    """The deployments of these names in the backup."""
+    clients = dict.fromkeys(client for partitions in states.values() for client in partitions.values())
+    read = ((name, Deployments(client).read(name)) for name in names for client in clients)
+    found = {name: by_record(settings, name, recorded) for name, recorded in read if recorded}
+    return {name: of for name, of in found.items() if of}
 
 
 def plan(of: Deployment, saved: SavedPartitions, *, dry_run: bool) -> tuple[Restore, Mapping[str, Origin]]:

@@ -25,6 +25,9 @@ from streamstate_client import Refused, Reply
 SHOWN = 10
 """The most differences printed for people."""
 
+WIDTH, BEFORE = 60, 20
+"""The most characters of a value, and of those before a difference, printed for people."""
+
 ATTEMPTS = 3
 """Comparisons of an answer of which members change meanwhile."""
 
@@ -186,12 +189,33 @@ def _overview(answer: Diff) -> Iterator[RenderableType]:
     for each in answer.differences[:SHOWN]:
         if each.missing:
             yield f"  {each.path}: unknown to {each.missing[0]}"
-        for member, (one, other) in each.members.items():
-            yield f"  {each.path} {member}: {_short(one)} → {_short(other)}"
+        yield from shown(each.path, each.members)
     yield from (f"  breaks clients: {line}" for line in answer.breaking)
     yield from answer.refused
 
 
-def _short(value: Any) -> str:
-    text = msgspec.json.encode(value).decode()
-    return text if len(text) <= 60 else f"{text[:59]}…"
+def shown(path: str, members: Mapping[str, tuple[Any, Any]]) -> Iterator[str]:
+    """A line for each place in `members` that differs."""
+    found = [place for name, pair in members.items() for place in _leaves(name, *pair)]
+    lines = [f"  {path} {place}: {before} → {after}" for place, *pair in found for before, after in [_cut(*pair)]]
+    yield from lines if len(lines) <= SHOWN else [*lines[: SHOWN - 1], f"  {path}: and {len(lines) - SHOWN + 1} more"]
+
+
+def _leaves(place: str, one: Any, other: Any) -> Iterator[tuple[str, Any, Any]]:
+    """The places below `place` that differ, with both values; of two lists the items that only one of them has."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        for name, pair in _differing(one, other).items():
+            yield from _leaves(f"{place}.{name}", *pair)
+    elif isinstance(one, list) and isinstance(other, list):
+        own = [each for each in one if each not in other], [each for each in other if each not in one]
+        yield (place, *own) if any(own) else (f"{place}, in another order", one, other)
+    else:
+        yield place, one, other
+
+
+def _cut(*values: Any) -> list[str]:
+    """The values as JSON, cut before and behind the place where they begin to differ."""
+    texts = [msgspec.json.encode(value).decode() for value in values]
+    equal = next((at for at, each in enumerate(zip(*texts, strict=False)) if len({*each}) > 1), 0)
+    begin = max(0, equal - BEFORE) if max(map(len, texts)) > WIDTH else 0
+    return [f"{'…' * bool(begin)}{text[begin : begin + WIDTH]}{'…' * (len(text) > begin + WIDTH)}" for text in texts]

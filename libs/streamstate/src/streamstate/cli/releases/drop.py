@@ -80,6 +80,7 @@ class Dropping:
         self._stop()
         delete(self.deleter, self.deleter.holdings())
         self._delete_group()
+        bootstrap.deployments(self.of.settings).delete(self.name)
         self.of.pointer.replace(record, dropped(record, self.name))
 
     def settled(self, record: Releases) -> Releases:

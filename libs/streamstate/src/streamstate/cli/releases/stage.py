@@ -79,7 +79,7 @@ def stage(
         of.pointer.replace(before, after)
         _start(of, release, own)
     helm, started = helm_install(of, release, own), bool(of.settings.releases)
-    answer = Staged(of.app.release_of, release, own, memory, differences, started, helm, dry_run)
+    answer = Staged(of.app.release_of, release, _changed(of, own), memory, differences, started, helm, dry_run)
     output.show(answer, _text(answer, record.live, service), as_json=as_json)
 
 
@@ -117,9 +117,15 @@ def _of_set(settings: Mapping[str, str]) -> Iterator[None]:
 
 
 def own_settings(of: Deployment, release: str, settings: Mapping[str, str]) -> Mapping[str, str]:
-    """The settings of the release: `settings`, its name, and its own consumer group where the first has a GROUP."""
+    """The settings of the release: the first's, `settings`, its name, and its own group where the first has a GROUP."""
     group = {"GROUP": ""} if of.settings.group else {}
-    return {"NAME": release, "RELEASE_OF": of.app.release_of, **group, **settings}
+    first = {name: text for name, text in of.own.items() if text is not None}
+    return {**first, "NAME": release, "RELEASE_OF": of.app.release_of, **group, **settings}
+
+
+def _changed(of: Deployment, settings: Mapping[str, str]) -> Mapping[str, str]:
+    """Those of `settings` that differ from the first release's."""
+    return {name: text for name, text in settings.items() if of.own.get(name) != text}
 
 
 def _require_running(of: Deployment, side: Side) -> None:
@@ -139,7 +145,7 @@ def _require_valid(of: Deployment, settings: Mapping[str, str]) -> None:
 
     Raises `Declined` for a release that reads a topic of its own which no release writes.
     """
-    with environment(settings):
+    with environment({**of.own, **settings}):
         release = deployment(of.service)
         app, findings, truncated = release.app, release.findings(), release.streams.truncated_topics
     if strange := sorted(app.own - of.app.own):
@@ -164,7 +170,7 @@ def _differences(of: Deployment, side: Side, settings: Mapping[str, str]) -> lis
 
 def document(of: Deployment, settings: Mapping[str, str]) -> Any:
     """The document of an API with further `settings`, without a connection."""
-    with environment({**settings, "ACCESS": "off"}):
+    with environment({**of.own, **settings, "ACCESS": "off"}):
         routes = imported("streamstate.web.api").create(of.package).flask
     logs.configure("stderr")
     return msgspec.json.decode(msgspec.json.encode(routes.document()))
@@ -185,7 +191,7 @@ def _require_memory(of: Deployment, live: str) -> int:
 def helm_install(of: Deployment, release: str, settings: Mapping[str, str]) -> str:
     """The command that installs the release on Kubernetes with the values of the first release."""
     first = of.app.release_of
-    values = {name: text for name, text in settings.items() if name != "NAME"}
+    values = {name: text for name, text in _changed(of, settings).items() if name != "NAME"}
     sets = " ".join(f"--set-string {shlex.quote(f'settings.{name}={_escaped(text)}')}" for name, text in values.items())
     return f"helm get values {first} -o yaml | helm install {release} charts/{of.service} -f - {sets}"
 

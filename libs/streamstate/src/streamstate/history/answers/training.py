@@ -56,6 +56,9 @@ class TrainingTask:
 
     def __call__(self, part: tuple[int, bytes]) -> Written:
         """Write the file of a partition. `part` is the partition, and its rows."""
+        for name in {*variables()} - {*self.variables}:
+            # The worker is a child of a process with other settings than the deployment's.
+            del os.environ[name]
         os.environ.update(self.variables)
         sys.path.extend(folder for folder in self.path if folder not in sys.path)
         partition, rows = part

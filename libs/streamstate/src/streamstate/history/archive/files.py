@@ -3,6 +3,7 @@
 A file is written under another name and renamed when it is complete, so each named file is whole.
 """
 
+import re
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,6 +41,8 @@ _SHOWN = 400
 
 _GS_RETRIES = "retry_limit_seconds"
 """The option of gs:// that ends attempts; by default, Arrow tries for 15 minutes."""
+
+_CREDENTIAL = re.compile(r"://[^@]*:[^@]*@")
 
 _UNFINISHED_S = 86_400.0
 """Seconds after which an unfinished file is a killed writer's."""
@@ -231,7 +234,13 @@ class Archive:
 
 
 def opened(uri: str) -> tuple[fs.FileSystem, str]:
-    """The file system of a folder or a URI, and the path there. Raises `Misconfigured` for a URI unknown to Arrow."""
+    """The file system of a folder or a URI, and the path there.
+
+    Raises `Misconfigured` for a URI unknown to Arrow, or with a credential, which errors and logs would show.
+    """
+    if _CREDENTIAL.search(uri):
+        msg = "name the URI of the files without KEY:SECRET@; the environment, such as AWS_SECRET_ACCESS_KEY, has both"
+        raise Misconfigured(msg)
     try:
         system, path = fs.FileSystem.from_uri(_absolute(uri))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:

@@ -140,7 +140,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     topic, and `format` is its storage format; states of early releases lack all three. `allowances` are the operator's,
     by topic. `deletions` is as of a `Claim`. `expired` are the times before which entries are expired, by family.
     `backup` is the time of the last backup (milliseconds since 1970), None before the first backup.
-    `rate` is the operator's limit of a build, in records a second.
+    `rate` is the operator's limit of a build, in records a second. `size` is the bytes of the values in Redis.
     """
 
     owner: str | None
@@ -159,6 +159,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     expired: Mapping[str, int] = {}
     backup: int | None = None
     rate: float | None = None
+    size: int = 0
 
     def position_and_time(self, topic: str) -> tuple[int | None, int]:
         """The next offset of `topic` (None: nothing is stored) and the stream time there."""

@@ -28,6 +28,9 @@ RULES = "/v1/rules/"
 MOST = 1_000
 """The most crossings of an answer."""
 
+MOST_ID_BYTES = 64 * 1024
+"""An answer ends with the crossing whose id makes the ids as long: an id names all partitions with crossings."""
+
 END = "end"
 """Behind the last crossing."""
 
@@ -130,11 +133,14 @@ class CrossingsOf:
             partition: [_between(self._rule, at.get(partition, 0), n=query.limit)] for partition in partitions
         }
         found = [(partition, text, offset) for partition, [entries] in values.items() for text, offset in entries]
-        crossings = []
+        crossings, id_bytes = [], 0
         for partition, text, offset in found[: query.limit]:
             at[partition] = offset + 1
             crossing = msgspec.structs.asdict(_crossing(text))
             crossings.append(KeptCrossing(**crossing, id=self._position(at)))
+            id_bytes += len(crossings[-1].id)
+            if id_bytes >= MOST_ID_BYTES:
+                break
         return KeptCrossings(crossings, self._position(at))
 
     def _position(self, at: dict[int, int]) -> str:

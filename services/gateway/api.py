@@ -135,7 +135,7 @@ def _add_routes(routes: Routes, owners: Owners, users: Users) -> None:
     routes.hidden("/page/<name>", "page-file", page)
     # The files are public; the page asks for data with the key.
     routes.open_paths |= {"/", *(f"/page/{file.name}" for file in files)}
-    described = resolver(document, SPEC, lambda request, _: needs.of_release(needs.DOCUMENT, request))
+    described = resolver(document, SPEC, lambda *_: needs.DOCUMENT)
     routes.table["openapi"] = replace(routes.table["openapi"], resolver=described)
 
 
@@ -149,7 +149,7 @@ def _add_views(
             body = await router.body(owners.now, path, request.query, deadline)
             return ServerSentEvent(path.rpartition("/")[2], "", body)
 
-        begin = partial(polled.begin, (path, *request.query), read, request.deadline)
+        begin = partial(polled.begin, (path, *request.query), read, request.deadline, request.caller)
         return await streams.open(begin, request.headers)
 
     def view_or_stream(request: Request, arguments: Mapping[str, str]) -> Call:
@@ -158,10 +158,11 @@ def _add_views(
             return reads.view(request, arguments)
         except Problem:
             path, _, last = request.path.rpartition("/")
-            view = owners.now.over_all_keys(path) if last == "stream" else None
-            if view is None:
+            located = owners.now.over_all_keys(path) if last == "stream" else None
+            if located is None:
                 raise
-            return Call(partial(stream, request, path), f"{view.path}/stream", needs.of_view(view, "", request))
+            needed = needs.of_view(*located, "", request)
+            return Call(partial(stream, request, path), f"{located[1].path}/stream", needed)
 
     routes.hidden("/v1/<path:rest>", "view", Resolver(view_or_stream))
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import partial
 
 from services.gateway.documents import USERS
-from services.gateway.routing.directory import Directory, LocatedPart
-from services.gateway.routing.owners import RELEASE, Owners
+from services.gateway.routing.directory import Directory, LocatedPart, ServiceMap
+from services.gateway.routing.owners import Owners
 from services.gateway.users import PARTS, Users, part_names, requested
 from streamstate.view import ADMIN, READ, Cost, Scope
 from streamstate.web.http.request import Request, Response, json
@@ -31,14 +31,18 @@ MOST_TIMES = 100
 ANSWER_BYTES = 64 * 1024
 """Bytes of an answer at the price of a read."""
 
+STATE_BYTES = 16 * 1024
+"""Bytes of state, read for an answer, at the price of a read: they are decoded, and most are folded once more."""
+
 BODY_BYTES = 16 * 1024
 """Bytes of a request's body at the price of a read."""
 
 
-def of_view(view: ViewEntry, text: str, request: Request) -> Needs:
-    """The needs of a request for the key `text` of a view."""
+def of_view(known: ServiceMap, view: ViewEntry, text: str, request: Request) -> Needs:
+    """The needs of a request for the key `text` of a view of the service `known`."""
     user = text if view.path.startswith(USER_PATH) else None
-    return Needs({view.scope}, cost_of(view.cost, request.query) + _demands(request), user)
+    partitions = max(known.processors.topics.values(), default=1)
+    return Needs({view.scope}, cost_of(view.cost, request.query, partitions) + _demands(request), user)
 
 
 def of_parts(parts: Iterable[LocatedPart], key: str, request: Request) -> Needs:
@@ -70,16 +74,14 @@ def of_many(directory: Directory, asked: Sequence[tuple[str, str]], request: Req
     return Needs({READ, *(view.scope for view in known)}, cost, user)
 
 
-def of_release(needs: Needs, request: Request) -> Needs:
-    """The `needs` of a request that may name a release: answers of a release that is not live need the scope admin."""
-    return needs._replace(scopes={*needs.scopes, ADMIN}) if RELEASE in request.headers else needs
-
-
-def cost_of(cost: Cost, query: Iterable[tuple[str, str]]) -> int:
+def cost_of(cost: Cost, query: Sequence[tuple[str, str]], partitions: int) -> int:
     """The price of a request with the parameters `query`; the service refuses a text in place of a number."""
     given = {name: text for name, text in query if name in cost.covers}
     factors = (max(1.0, _number(text) / cost.covers[name]) for name, text in given.items())
-    return math.ceil(cost.base * min(MOST_TIMES, math.prod(factors)))
+    price = math.ceil(cost.base * min(MOST_TIMES, math.prod(factors)))
+    if comparisons := cost.comparisons:
+        price += comparisons.of([text for name, text in query if name == comparisons.parameter], partitions)
+    return price
 
 
 def _number(text: str) -> float:
@@ -115,14 +117,14 @@ class ReadRoutes:
         directory = self._owners.directory(request.headers)
         known, view, text = directory.find(request.path)
         answer = partial(self._users.view, directory, known, view, text, request)
-        return Call(answer, view.path, of_release(of_view(view, text, request), request))
+        return Call(answer, view.path, of_view(known, view, text, request))
 
     def user(self, request: Request, arguments: Mapping[str, str]) -> Call:
         """The parts of a user. Raises a 400 `Problem` for unknown parts, and for parameters of no part."""
         key, directory = arguments["key"], self._owners.directory(request.headers)
         parts = requested(directory, request.query)
         answer = partial(self._users.user, directory, parts, request, key)
-        return Call(answer, USER_PATH, of_release(of_parts(parts, key, request), request))
+        return Call(answer, USER_PATH, of_parts(parts, key, request))
 
     def many(self, request: Request, _arguments: Mapping[str, str]) -> Call:
         """Many keys of any views, and users. Raises a 400 `Problem` for a malformed request."""
@@ -132,4 +134,4 @@ class ReadRoutes:
         async def answer() -> Response:
             return json(await self._users.many(directory, asked, request.deadline), NAME)
 
-        return Call(answer, MANY, of_release(of_many(directory, asked, request), request))
+        return Call(answer, MANY, of_many(directory, asked, request))

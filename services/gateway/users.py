@@ -15,7 +15,7 @@ from streamstate.keys import LONG
 from streamstate.web.client.instances import Query
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.parameters import bad_parameter, require_known
-from streamstate.web.http.problems import Problem
+from streamstate.web.http.problems import Problem, for_callers
 from streamstate.web.http.request import Request, Response, json
 from streamstate.web.partition_map import ViewEntry
 
@@ -141,7 +141,7 @@ class Users:
         body = _decode(answer.body)
         if answer.status == 400:
             raise Problem(400, body["type"].rpartition(":")[2], body["detail"])
-        return members(located, body) if answer.status == 200 else members(located, None, body["detail"])
+        return members(located, body) if answer.status == 200 else members(located, None, for_callers(body)["detail"])
 
 
 def requested(directory: Directory, query: Query) -> Sequence[LocatedPart]:

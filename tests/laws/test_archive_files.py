@@ -1,5 +1,8 @@
 """Laws of the archive's files: each offset once, whole files only, whatever was written twice or left behind."""
 
+import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -9,10 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamstate.errors import StreamStateError
+from streamstate.deployment.connections import ArchiveSettings
+from streamstate.errors import Misconfigured, StreamStateError
 from streamstate.history.archive.compaction import compact
 from streamstate.history.archive.files import SCHEMA, Archive, Archived
 from streamstate.history.archive.segments import Segment, covered, gaps, named, sections, superseded
+from streamstate.settings import load
 
 PLACE = ("plays", 3)
 SEGMENTS = st.lists(
@@ -173,6 +178,26 @@ def test_a_damaged_or_foreign_file_is_an_error_and_stays(tmp_path: Path, damage:
         with pytest.raises(StreamStateError, match="copy"):
             compact(archive, PLACE, {})
     assert archive.segments(PLACE) == [Segment(0, 9), last]
+
+
+@pytest.mark.parametrize("uri", ["s3://KEY:hid/den@bucket/a", "s3a://KEY:hidden@bucket", "abfs://box:hidden@account/a"])
+def test_a_credential_in_a_uri_is_refused_and_not_shown(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAMSTATE_ARCHIVE", uri)
+    for read in (lambda: Archive(uri), lambda: load(ArchiveSettings)):
+        with pytest.raises(Misconfigured) as refused:
+            read()
+        assert not re.search("hid/?den", str(refused.value))
+
+
+def test_files_are_of_their_user_alone(tmp_path: Path) -> None:
+    code = (
+        "from streamstate import bootstrap; from streamstate.deployment.connections import ArchiveSettings\n"
+        "from streamstate.history.archive.files import opened, write_text\n"
+        "bootstrap.configure(ArchiveSettings); write_text(opened('.')[0], 'archive/topic/file', b'a')"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.rglob("*")}
+    assert modes == {"archive": 0o700, "topic": 0o700, "file": 0o600}
 
 
 def test_topics_have_any_name(tmp_path: Path) -> None:

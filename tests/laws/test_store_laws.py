@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from streamstate.errors import Declined, Fenced, IncompleteCommit
 from streamstate.state.operations import Put, Value
@@ -27,7 +28,8 @@ class TestEveryStore:
         expected = Snapshot(
             A, claim.epoch, {T: 10}, {T: 0}, {T: 10}, {"dead_letters": 2}, {}, AFTER_STEP, format=FORMAT
         )
-        assert read_snapshot(store) == expected
+        # Only Redis sends bytes.
+        assert structs.replace(read_snapshot(store), size=0) == expected
 
     def test_a_repeated_commit_is_refused_and_changes_nothing(self, store: Store) -> None:
         commit = step(store.claim(0, A, {T: 10}), STEP)

@@ -4,17 +4,20 @@ import binascii
 import math
 from base64 import b64decode
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from http import HTTPStatus
 from typing import Self
 
+import msgspec
 import structlog
 
 from services.gateway.access.callers import Caller, of_key
 from services.gateway.access.limits import REDIS_S, Limiter, OwnBuckets, SharedBuckets, Spent
 from services.gateway.access.tokens import BadToken, Tokens
-from services.gateway.needs import ANSWER_BYTES, BODY_BYTES
+from services.gateway.needs import ANSWER_BYTES, BODY_BYTES, STATE_BYTES
+from services.gateway.routing.owners import RELEASE
 from services.gateway.settings import AccessSettings
 from streamstate.errors import Misconfigured
 from streamstate.state.redis_reader import open_commands
@@ -22,7 +25,7 @@ from streamstate.view import ADMIN, READ, Scope
 from streamstate.web.access import keys
 from streamstate.web.access.watched_file import WatchedFile
 from streamstate.web.http.events import EventStream
-from streamstate.web.http.problems import RETRY_AFTER_S, Problem
+from streamstate.web.http.problems import RETRY_AFTER_S, Problem, for_callers
 from streamstate.web.http.request import SERVED_BY, Response
 from streamstate.web.server.guard import Guard, Headers, unauthorized
 from streamstate.web.server.route import Call, Needs
@@ -30,6 +33,13 @@ from streamstate.web.server.route import Call, Needs
 log = structlog.get_logger()
 
 REQUESTS, COST = "requests", "cost"
+LEAST_COST = 1
+"""The price of each request, also of one that is refused."""
+
+MOST_WAITING = 64
+"""Requests of a caller that wait for a fresher state in a worker: by default, a quarter of those of an instance."""
+
+_RAW_RELEASE = RELEASE.encode()
 _OWN_NAMES = ("gateway", "standby")
 CHALLENGE = 'Basic realm="user profiles"'
 """Makes a browser ask for a password, and send it with each request of the page. A second scheme would prevent both."""
@@ -51,6 +61,7 @@ class Access(Guard):
         self._settings = settings
         self._most_streams = max(1, int(streams * settings.streams_share))
         self._streams: Counter[str] = Counter()
+        self._waiting: Counter[str] = Counter()
         self._key_file = key_file
         self._tokens = tokens
         self._buckets = buckets
@@ -64,6 +75,7 @@ class Access(Guard):
             forbidden("this needs the scope admin; use a key or a token that has it"),
             _exceeded(someone, REQUESTS, Spent(fine=False, left=0, wait_s=1.0)),
             _too_many_streams(self._most_streams),
+            _too_many_waiting(),
         ]
 
     def security(self, scope: Scope) -> Sequence[Mapping[str, Sequence[str]]]:
@@ -113,14 +125,15 @@ class Access(Guard):
                 raise _bad_token(error) from error
         raise _no_credential()
 
-    async def charge(self, caller: Caller, body: bytes | None) -> Spent:
-        requests = await self._limiter.spend(f"{caller.name}:{REQUESTS}", caller.requests_per_s, 1)
-        if not requests.fine:
-            raise _exceeded(caller, REQUESTS, requests)
-        if body:
-            # A refused body has the same cost of decoding.
-            self._limiter.charge(f"{caller.name}:{COST}", len(body) // BODY_BYTES)
+    async def charge(self, caller: Caller, headers: Headers) -> Spent:
+        requests = await self._spend(caller, REQUESTS, caller.requests_per_s, 1)
+        await self._spend(caller, COST, caller.cost_per_s, LEAST_COST)
+        if not caller.may(ADMIN) and any(name == _RAW_RELEASE for name, _ in headers):
+            raise forbidden(f"the header {RELEASE} needs the scope admin; ask without it, or use a key that has it")
         return requests
+
+    def received(self, caller: Caller, body: bytes) -> None:
+        self._limiter.charge(f"{caller.name}:{COST}", len(body) // BODY_BYTES)
 
     async def admit(self, caller: Caller, call: Call, receipt: Spent, method: str) -> Mapping[str, str]:
         refusal = _refusal(caller, call.needs)
@@ -128,11 +141,16 @@ class Access(Guard):
             log.info("audit", caller=caller.name, route=call.route, method=method, allowed=not refusal)
         if refusal:
             raise forbidden(refusal)
-        cost = await self._limiter.spend(f"{caller.name}:{COST}", caller.cost_per_s, call.needs.cost)
-        if not cost.fine:
-            raise _exceeded(caller, COST, cost)
+        cost = await self._spend(caller, COST, caller.cost_per_s, call.needs.cost - LEAST_COST)
         left = f'"{REQUESTS}";r={receipt.left};t=1, "{COST}";r={cost.left};t=1'
         return {"RateLimit-Policy": _policy(caller), "RateLimit": left}
+
+    async def _spend(self, caller: Caller, limit: str, rate: int, tokens: int) -> Spent:
+        """Spend `tokens` of a limit of `caller`. Raises a 429 `Problem` when too few are left."""
+        spent = await self._limiter.spend(f"{caller.name}:{limit}", rate, tokens)
+        if not spent.fine:
+            raise _exceeded(caller, limit, spent)
+        return spent
 
     def streaming(self, caller: Caller, stream: EventStream) -> EventStream:
         if self._streams[caller.name] >= self._most_streams:
@@ -154,10 +172,28 @@ class Access(Guard):
             self._limiter.charge(f"{caller.name}:{COST}", 1 + len(chunk) // ANSWER_BYTES)
             yield chunk
 
+    @contextmanager
+    def waiting(self, caller: Caller) -> Iterator[None]:
+        if self._waiting[caller.name] >= MOST_WAITING:
+            raise _too_many_waiting()
+        self._waiting[caller.name] += 1
+        try:
+            yield
+        finally:
+            self._waiting -= Counter([caller.name])
+
+    def spent(self, caller: Caller, state_bytes: int) -> None:
+        self._limiter.charge(f"{caller.name}:{COST}", state_bytes // STATE_BYTES)
+
     def answered(self, caller: Caller, response: Response) -> Response:
         if further := len(response.body) // ANSWER_BYTES:
             self._limiter.charge(f"{caller.name}:{COST}", further)
-        if ADMIN in caller.scopes or response.served_by in _OWN_NAMES:
+        if ADMIN in caller.scopes:
+            return response
+        if response.status == HTTPStatus.SERVICE_UNAVAILABLE:
+            problem = for_callers(msgspec.json.decode(response.body))
+            response = response._replace(body=msgspec.json.encode(problem))
+        if response.served_by in _OWN_NAMES:
             return response
         return response._replace(headers={name: text for name, text in response.headers.items() if name != SERVED_BY})
 
@@ -212,6 +248,13 @@ def _policy(caller: Caller) -> str:
 
 def _too_many_streams(most: int) -> Problem:
     problem = Problem(429, "too-many-streams-of-caller", f"you have {most} streams open, as many as you may; close one")
+    problem.headers["Retry-After"] = str(RETRY_AFTER_S)
+    return problem
+
+
+def _too_many_waiting() -> Problem:
+    detail = f"{MOST_WAITING} requests of yours wait for a fresher state, as many as may; ask again after an answer"
+    problem = Problem(429, "too-many-waiting", detail)
     problem.headers["Retry-After"] = str(RETRY_AFTER_S)
     return problem
 

@@ -89,6 +89,11 @@ class Directory:
         # The map of each release has a path of its own.
         others = [(known, known.processors.views[0]) for known in maps.values() if known.processors.views]
         self._by_path = {view.path: (known, view) for known, view in (*others, *self.views)}
+        self._key_places: dict[int, set[int]] = {}
+        for path in self._by_path:
+            segments = path.split("/")
+            places = self._key_places.setdefault(len(segments), set())
+            places.update(place for place, segment in enumerate(segments) if segment == "<key>")
         parts = [LocatedPart(of, view, view.part) for of, view in self.views if view.part and view.scope == READ]
         parts.sort(key=lambda located: not located.part.required)
         self.parts: Mapping[str, LocatedPart] = {located.view.name: located for located in parts}
@@ -137,19 +142,20 @@ class Directory:
             raise self.absent(Problem(404, "not-found", detail))
         return {view: self.keyed[view] for view in views}
 
-    def over_all_keys(self, path: str) -> ViewEntry | None:
-        """The view without a key at `path`, None for another path."""
-        _, view = self._by_path.get(path, (None, None))
-        return view if view and not view.key else None
+    def over_all_keys(self, path: str) -> Located | None:
+        """Service and view at `path`, where the view has no key; None for another path."""
+        located = self._by_path.get(path)
+        return located if located and not located[1].key else None
 
     def find(self, path: str) -> tuple[ServiceMap, ViewEntry, str]:
         """Service, view and key text of the percent-encoded `path`. Raises a 404 `Problem` for an unknown path."""
-        segments = path.split("/")
-        # All paths begin with /v1/.
-        for place in range(2, len(segments)):
-            template = "/".join([*segments[:place], "<key>", *segments[place + 1 :]])
-            if segments[place] and (located := self._by_path.get(template)):
-                return *located, unquote(segments[place])
+        # Counted first: the cost of a look-up does not grow with the segments of an unknown path.
+        if places := self._key_places.get(path.count("/") + 1):
+            segments = path.split("/")
+            for place in sorted(places):
+                template = "/".join([*segments[:place], "<key>", *segments[place + 1 :]])
+                if segments[place] and (located := self._by_path.get(template)):
+                    return *located, unquote(segments[place])
         if located := self._by_path.get(path):
             return *located, ""
         raise self.absent(not_found())

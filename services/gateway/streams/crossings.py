@@ -15,7 +15,7 @@ from services.gateway.routing.directory import Directory, not_found
 from services.gateway.routing.owners import Owners
 from services.gateway.routing.router import Router
 from streamstate.errors import StreamStateError
-from streamstate.profile.rules.crossings import END, MOST, RULES, Crossing, rules_topic
+from streamstate.profile.rules.crossings import END, MOST, MOST_ID_BYTES, RULES, Crossing, rules_topic
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.events import LAST_EVENT_ID, ServerSentEvent
 from streamstate.web.http.parameters import bad_parameter
@@ -32,7 +32,7 @@ PAGES = 16
 
 
 OWN = 100
-"""The most crossings of a read for one client: 1,000 clients that do not read have them in memory."""
+"""The most crossings of a read for one client: 1,000 clients that do not read have them in memory, with their ids."""
 
 LONGEST = 7_800
 """The longest percent-encoded position: a header or the line of a request has 8,190 bytes."""
@@ -43,6 +43,11 @@ class CrossingPage(NamedTuple):
 
     events: Sequence[ServerSentEvent]
     end: str
+
+    @property
+    def full(self) -> bool:
+        """Whether further crossings may follow at once."""
+        return len(self.events) == MOST or sum(len(event.id) for event in self.events) >= MOST_ID_BYTES
 
 
 Ask = Callable[[str, int], Awaitable[CrossingPage]]
@@ -83,7 +88,7 @@ class CrossingFeed:
             if page.events or self._refused:
                 moved, self._moved = self._moved, asyncio.Event()
                 moved.set()
-            if len(page.events) < MOST:
+            if not page.full:
                 await asyncio.sleep(self._poll_s)
 
     async def _polled(self) -> CrossingPage:

@@ -53,6 +53,7 @@ class Services:
     loop: Loop
     stores: dict[str, MemoryStore] = field(default_factory=dict)
     at: dict[str, list[Served]] = field(default_factory=dict)
+    readers: dict[str, list[MemoryReader]] = field(default_factory=dict)
     graphs: list[Live] = field(default_factory=list)
     freshness: list[Freshness] = field(default_factory=list)
     topics: FixedTopics = field(default_factory=lambda: FixedTopics({}))
@@ -73,7 +74,9 @@ class Services:
             freshness = Freshness(self.topics, app.topics)
             self.freshness.append(freshness)
             settings = _settings(advertise=address, **self.http)
-            api = build(app, settings, MemoryReader(store), freshness, self.deletions)
+            reader = MemoryReader(store)
+            self.readers.setdefault(app.name, []).append(reader)
+            api = build(app, settings, reader, freshness, self.deletions)
             self.at[app.name].append(self.serve(address, api))
         self.share_out(app.name)
 

@@ -1,6 +1,8 @@
 """Access to the gateway: every route, with every credential."""
 
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 
 import pytest
 from structlog.testing import capture_logs
@@ -8,13 +10,15 @@ from werkzeug.test import Client
 
 from devkit.servers.child_process import LOCALHOST
 from devkit.servers.redis import Redis
-from services.gateway.access.guard import CHALLENGE
+from services.gateway.access.guard import CHALLENGE, MOST_WAITING
 from services.gateway.settings import AccessSettings
 from services.metrics.model import APP as METRICS
+from services.names.model import APP as NAMES
 from streamstate.deployment.connections import HttpSettings
 from streamstate.settings import load
 from streamstate.state.redis import RedisStore
 from streamstate.state.redis_connections import connect
+from streamstate.state.store import Origin
 from streamstate.testing import Driver
 from streamstate.web.access import internal
 from streamstate.web.server import asgi
@@ -25,7 +29,7 @@ from tests.integration.terminal import Example, Terminal, examples
 from tests.listening import Listener
 from tests.raw import feed_plays
 from tests.serving import Loop, sample
-from tests.unit.gateway.deployment import USER
+from tests.unit.gateway.deployment import PARTITIONS, USER
 from tests.unit.gateway.guarding import ADMIN, EXPLORE, MAY, NEEDED, OPEN, READ, TOKEN, Guarded, problem, request
 from tests.waiting import until
 
@@ -174,6 +178,31 @@ def test_who_did_what_an_admin_may_is_in_the_log_and_no_user_is(guarded: Guarded
     assert str(USER) not in str(logs)
 
 
+@pytest.mark.parametrize("path", [f"/v1/users/{USER}/metrics", f"/v1/users/{USER}", f"/v1/many?metrics={USER}"])
+def test_what_only_an_operator_can_mend_only_an_operator_reads(guarded: Guarded, path: str) -> None:
+    """The state of metrics is of other folds: the instances name commands that mend it."""
+    services = guarded.deployment
+    for app in (METRICS, NAMES):
+        services.stores[app.name].empty()
+        for partition in range(PARTITIONS):
+            address = services.at[app.name][0].address
+            origins = {topic: Origin(topic, PARTITIONS) for topic in app.topics}
+            services.stores[app.name].claim(partition, address, {}, origins, folds=dict.fromkeys(app.topics, "others"))
+    told = {scope: guarded.get(path, guarded.keys[scope]).get_data(as_text=True) for scope in (READ, ADMIN)}
+    assert "streamstate reset" not in told[READ]
+    assert "ask again" in told[READ]
+    assert ("streamstate reset" in told[ADMIN]) == ("many" not in path)
+
+
+@pytest.mark.parametrize("release", ["metrics", "metrics-2", "nothing", ""])
+@pytest.mark.parametrize("path", [f"/v1/users/{USER}/metrics", "/v1/many?metrics=1", "/openapi.json", "/nowhere"])
+def test_who_may_not_name_a_release_does_not_learn_which_there_are(guarded: Guarded, path: str, release: str) -> None:
+    headers = {"X-Release": release}
+    for scope in (READ, EXPLORE):
+        assert problem(guarded.get(path, guarded.keys[scope], **headers), 403)["detail"].startswith("the header x-rel")
+    assert guarded.get(path, guarded.keys[ADMIN], **headers).status_code != 403
+
+
 def test_the_gateway_needs_a_file_of_somebody(guarded: Guarded) -> None:
     """Without a key the gateway would refuse everybody, most likely by mistake."""
     guarded.deployment.access = load(AccessSettings)
@@ -194,6 +223,21 @@ def test_a_caller_has_a_share_of_the_streams(guarded: Guarded, loop: Loop) -> No
     assert listener(ADMIN).next().name == "profile"
     mine[0].leave()
     assert listener(READ).next().name == "profile"
+
+
+def test_a_caller_has_a_share_of_the_requests_that_wait(guarded: Guarded) -> None:
+    path, far = f"/v1/users/{USER}/metrics", ",".join(f"listening-events:{place}=99" for place in range(PARTITIONS))
+    never = {"X-Min-Position": far, "X-Deadline-Ms": "3000"}
+
+    def wait(scope: str) -> int:
+        return guarded.get(path, guarded.keys[scope], **never).status_code
+
+    with ThreadPoolExecutor(MOST_WAITING + 2) as pool:
+        mine = [pool.submit(wait, READ) for _ in range(MOST_WAITING + 1)]
+        assert next(as_completed(mine)).result() == 429
+        others = pool.submit(wait, ADMIN).result()
+        assert (others, Counter(answer.result() for answer in mine)) == (503, {503: MOST_WAITING, 429: 1})
+    assert guarded.get(path, guarded.keys[READ]).status_code == 200
 
 
 def test_an_event_of_a_stream_costs_as_much_as_an_answer(guarded: Guarded, loop: Loop) -> None:

@@ -1,21 +1,25 @@
 """The cost of a request, and refused requests."""
 
 import json
+import sys
 import time
+from contextlib import suppress
+from itertools import chain
 from typing import Any
 
 import pytest
 
 from services.gateway.names import NameCache
-from services.gateway.needs import DEMAND_COST, ReadRoutes
+from services.gateway.needs import DEMAND_COST, STATE_BYTES, ReadRoutes, cost_of
 from services.gateway.users import Users
 from services.recommendations.walks.salsa import WALKS
-from streamstate.view import READ
+from streamstate.view import READ, ComparisonCost, Cost
+from streamstate.web.http.problems import Problem
 from streamstate.web.http.request import MOST_PARAMETERS, Request, path_of
 from streamstate.web.server.openapi import MANY
 from streamstate.web.server.route import Needs
-from tests.unit.gateway.deployment import USER, Services
-from tests.unit.gateway.guarding import Guarded, problem
+from tests.unit.gateway.deployment import PARTITIONS, USER, Services
+from tests.unit.gateway.guarding import EXPLORE, MAY, NEEDED, OPEN, Guarded, problem
 
 # What a request needs of its caller.
 
@@ -123,6 +127,72 @@ def test_each_refusal_is_a_request_of_its_caller(guarded: Guarded, method: str, 
     headers = {"Authorization": f"Bearer {guarded.keys[READ]}"}
     answers = [guarded.client.open(path, method=method, headers=headers).status_code for _ in range(100)]
     assert set(answers) == {status, 429}
+
+
+@pytest.mark.parametrize("guarded", [{"cost_per_s": 1}], indirect=True, ids=["a read a second"])
+def test_nothing_is_answered_before_its_price_is_taken(guarded: Guarded) -> None:
+    paths = [path for rule, path in guarded.paths().items() if NEEDED.get(rule) != OPEN]
+    refused = ["/nowhere", "/v1" + "/a" * 3_000, "/v1/many", f"/v1/users/{USER}?parts=none", "/v1/users/x"]
+    for reader in chain.from_iterable(guarded.deployment.readers.values()):
+        reader.size = 1_000_000 * STATE_BYTES
+    for scope in MAY:
+        headers = {"Authorization": f"Bearer {guarded.keys[scope]}"}
+        in_debt = "/v1/plays" if scope == EXPLORE else f"/v1/users/{USER}/metrics"
+        assert guarded.client.get(in_debt, headers=headers).status_code in (200, 429)
+        for path in [*paths, *refused]:
+            for method in ("GET", "HEAD", "POST", "DELETE"):
+                assert guarded.client.open(path, method=method, headers=headers).status_code == 429, (method, path)
+
+
+@pytest.mark.parametrize("end", ["", "/", "/metrics", "%2f"])
+def test_a_look_up_does_not_cost_more_on_a_longer_path(standing: Services, end: str) -> None:
+    directory = standing.owners().now
+
+    def calls(path: str) -> int:
+        """The functions that are called: unlike time, they are the same on each machine."""
+        number = 0
+
+        def count(_frame: object, event: str, _argument: object) -> None:
+            nonlocal number
+            number += event in ("call", "c_call")
+
+        sys.setprofile(count)
+        with suppress(Problem):
+            directory.find(path)
+        sys.setprofile(None)
+        assert number
+        return number
+
+    short = calls("/v1" + "/a" * 20 + end)
+    assert calls("/v1" + "/a" * 4_000 + end) == short
+
+
+@pytest.mark.parametrize(
+    ("where", "cost"),
+    [
+        (["visits_ever.eq.1"], 20 + 2 * PARTITIONS),
+        (["visits_ever.in.1,2,3"], 20 + 3 * 2 * PARTITIONS),
+        (["visits_7d.ge.1"], 20 + 300 + 2 * PARTITIONS),
+        (["visits_ever.eq.1", "visits_7d.ge.1"], 20 + 2 * 300 + 2 * PARTITIONS),
+        (["visits_7d.ge.1"] * 8, 20 + 8 * 300 + 2 * PARTITIONS),
+        ([], 20),
+    ],
+)
+def test_comparisons_cost_by_ranges_partitions_and_keys(where: list[str], cost: int) -> None:
+    price = ComparisonCost("where", 2, 300, exact=("visits_ever",))
+    query = [("limit", "9"), *(("where", text) for text in where)]
+    assert cost_of(Cost(20, comparisons=price), query, PARTITIONS) == cost
+
+
+def test_the_state_that_is_read_for_an_answer_is_charged(guarded: Guarded) -> None:
+    before = left(guarded)["cost"]
+    for reader in chain.from_iterable(guarded.deployment.readers.values()):
+        reader.size = 40 * STATE_BYTES
+    for path in (f"/v1/users/{USER}/metrics", f"/v1/many?metrics={USER}&metrics={USER}&artists=1"):
+        answer = guarded.get(path, guarded.keys[READ])
+        assert answer.status_code == 200
+        assert "State-Bytes" not in answer.headers
+    assert before - left(guarded)["cost"] >= 3 * 40
 
 
 @pytest.mark.parametrize("body", [TOO_MANY, TOO_MANY_NAMES, MALFORMED], ids=["keys", "names", "malformed"])

@@ -114,6 +114,11 @@ def test_who_has_no_credential_gets_nothing(servers: tuple[str, str], server: in
     assert answer(servers[0], request(KNOWN, ME))[1] == {"key": "7", "count": 1}
 
 
+def test_a_path_that_is_no_text_is_refused_to_callers_only(servers: tuple[str, str]) -> None:
+    statuses = [answer(servers[0], request("/v1/numbers/%ff", *lines))[0].status for lines in ([], [ME])]
+    assert statuses == [401, 400]
+
+
 def test_the_key_of_a_caller_opens_no_instance_and_the_token_of_instances_no_gateway(servers: tuple[str, str]) -> None:
     gateway, instance = servers
     assert answer(instance, request(KNOWN, ME))[0].status == 401

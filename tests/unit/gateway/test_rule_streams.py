@@ -176,6 +176,18 @@ def test_a_slow_client_misses_nothing(
     assert sorted(each.data["key"] for each in heard(slow, 10)) == [*USERS[:10]]
 
 
+def test_an_answer_has_crossings_up_to_so_many_bytes_of_ids(
+    services: Services, gateway: Asgi, visits: Visits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streamstate.profile.rules.crossings.MOST_ID_BYTES", 200)
+    client = listen(services, gateway)
+    visits.cross(*USERS)
+    read = services.gateway().get("/v1/rules/alarms/third?limit=1000").get_json()
+    assert 200 <= sum(len(crossing["id"]) for crossing in read["crossings"]) < 200 + len(read["end"]) + 1
+    assert read["end"] == read["crossings"][-1]["id"]
+    assert sorted(each.data["key"] for each in heard(client, len(USERS))) == [*USERS]
+
+
 def test_a_stream_outlives_an_instance(services: Services, gateway: Asgi, visits: Visits) -> None:
     client = listen(services, gateway)
     services.at[APP.name][0].stop()

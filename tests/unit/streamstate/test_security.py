@@ -21,6 +21,7 @@ from streamstate.deployment.connections import KafkaSettings
 from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import AdminConnection
 from streamstate.kafka.security import Security
+from streamstate.kafka.security.properties import ALLOWED
 from streamstate.processing.limits import TimestampLimit
 from streamstate.settings import StreamSettings, load
 from streamstate.spark.jars import of_mechanism
@@ -71,10 +72,28 @@ def test_properties_are_given_to_the_clients_that_know_them() -> None:
         ("ssl.ca.location", "ssl.ca.location is given by KAFKA_CA"),
         ("ssl.key.pem", "ssl.key.pem is given by KAFKA_KEY"),
         ("ssl.keystore.password", "ssl.keystore.password is given by KAFKA_CERTIFICATE and KAFKA_KEY"),
-        ("isolation.level", "isolation.level cannot be changed: the counts rest on its value"),
-        ("partitioner", "partitioner cannot be changed"),
-        ("error_cb", "error_cb cannot be changed"),
-        ("sasl.oauthbearer.assertion.private.key.passphrase", "is a secret, and secrets are files"),
+        ("isolation.level", "isolation.level may not be set; .*what else would you need"),
+        ("partitioner", "partitioner may not be set"),
+        ("error_cb", "error_cb may not be set"),
+        ("sasl.oauthbearer.assertion.private.key.passphrase", "may not be set"),
+        ("clientrack", r"clientrack may not be set; did you mean client.rack"),
+        *(
+            (name, f"{name} may not be set")
+            for name in (
+                "enable.ssl.certificate.verification",
+                "ssl.endpoint.identification.algorithm",
+                "plugin.library.paths",
+                "message.timeout.ms",
+                "delivery.timeout.ms",
+                "debug",
+                "ssl.engine.location",
+                "ssl.providers",
+                "sasl.kerberos.kinit.cmd",
+                "security.providers",
+                "metric.reporters",
+                "transaction.timeout.ms",
+            )
+        ),
         ("kafka.client.rack", "name the property without kafka.: client.rack"),
         ("Client.Rack", "takes only the characters"),
     ],
@@ -92,7 +111,7 @@ def test_a_property_with_a_variable_of_its_own_is_refused(
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({"clientrack": "a"}, 'No such configuration property: "clientrack"'),
+        ({"default.api.timeout.ms": 1}, 'No such configuration property: "default.api.timeout.ms"'),
         ({"linger.ms": "hidden"}, 'Invalid value for configuration property "queue.buffering.max.ms"'),
         ({"fetch.max.bytes": 1}, "`fetch.max.bytes` must be >= `message.max.bytes`"),
     ],
@@ -104,6 +123,11 @@ def test_a_property_that_librdkafka_refuses_is_named(
     with pytest.raises(Misconfigured, match=reason) as refused:
         load(KafkaSettings)
     assert "hidden" not in str(refused.value)
+
+
+def test_the_page_names_all_properties_that_may_be_set() -> None:
+    page = Path("docs/security.md").read_text()
+    assert [name for name in sorted(ALLOWED) if f"`{name}`" not in page] == []
 
 
 # AWS MSK IAM.

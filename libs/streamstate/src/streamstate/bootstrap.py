@@ -108,14 +108,19 @@ def service_module(path: str) -> ModuleType | None:
         raise Misconfigured(msg) from error
 
 
+OWN_FILES = 0o077
+"""The umask of all processes and commands: files of records and answers are their user's alone."""
+
+
 def configure(kind: type[S], service: str = "") -> S:
-    """Set up logging and load the settings. Variables may be of the library, or of any settings class imported so far.
+    """Set up the process, and load the settings. Variables may be of any settings class that is imported.
 
     service: the deployed service, whose settings are imported.
 
     Raises `Misconfigured` for an invalid value, an unknown variable, or a missing package.
     """
     logs.configure()
+    os.umask(OWN_FILES)
     if service:
         service_module(f"{service}.settings")
     require_known(os.environ)

@@ -38,8 +38,29 @@ class NamedIds(msgspec.Struct, frozen=True, omit_defaults=True):
     empty_warnings: bool = True
 
 
+class ComparisonCost(msgspec.Struct, frozen=True):
+    """The price of comparisons such as `plays_7d.in.7,8` in a repeated parameter, in reads of a key.
+
+    parameter: its name. per_range: of each value of the first comparison, in each partition. per_comparison: of each
+    comparison, whose candidates are read. exact: the indexes that alone decide without candidates.
+    """
+
+    parameter: str
+    per_range: int
+    per_comparison: int
+    exact: tuple[str, ...] = ()
+
+    def of(self, given: Sequence[str], partitions: int) -> int:
+        """The price of these values of the parameter, over so many partitions."""
+        if not given:
+            return 0
+        alone = len(given) == 1 and given[0].partition(".")[0] in self.exact
+        candidates = 0 if alone else self.per_comparison * len(given)
+        return candidates + self.per_range * partitions * (given[0].count(",") + 1)
+
+
 class Cost(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The price of a request: `base`, multiplied by each parameter's ratio to its covered value.
+    """The price of a request: `base`, multiplied by each parameter's ratio to its covered value, and `comparisons`.
 
     base: in reads of a key.
     covers: by parameter, the largest value without surcharge.
@@ -47,6 +68,7 @@ class Cost(msgspec.Struct, frozen=True, omit_defaults=True):
 
     base: int = 1
     covers: dict[str, int] = msgspec.field(default_factory=dict)
+    comparisons: ComparisonCost | UnsetType = UNSET
 
 
 class Part(msgspec.Struct, frozen=True, omit_defaults=True):

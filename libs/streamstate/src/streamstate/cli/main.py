@@ -10,6 +10,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from streamstate import bootstrap
 from streamstate.cli import dead_letters, output
 from streamstate.cli.access import acl, keys
 from streamstate.cli.answers.replay import replay
@@ -117,6 +118,7 @@ for further in entry_points(group=FURTHER):
 def main() -> None:
     """The entry point. Services are imported from the working directory, as `python -m` would."""
     sys.path.insert(0, str(Path.cwd()))
+    os.umask(bootstrap.OWN_FILES)
     if BATCH.intersection(sys.argv[1:2]):
         os.nice(_LOWEST)
     app(prog_name="streamstate")

@@ -153,7 +153,7 @@ class ArchiveSettings(Settings):
 
     archive: str = Field(
         "",
-        pattern=r"^[^\s]*$",
+        pattern=r"^([^@\s]*|[^:@\s]*://[^:@\s]*@[^\s]*)$",
         description="folder, or URI such as s3://bucket/path or gs://bucket/path; empty: no archive",
     )
 

@@ -153,7 +153,14 @@ def decode_snapshot(hash_tag: str, reads: Sequence[Read], answer: Sequence[Any])
     """The snapshot from the answers to the commands of `reads`. Raises `IncompleteCommit` after a partial commit."""
     held = _without_values(hash_tag, *answer[0])
     values = [_value(read, value, held.expired) for read, value in zip(reads, answer[1:], strict=True)]
-    return structs.replace(held, values=values)
+    return structs.replace(held, values=values, size=sum(map(_bytes, answer[1:])))
+
+
+def _bytes(answer: Any) -> int:
+    """The bytes of an answer of Redis, without its framing; numbers and missing values count nothing."""
+    if isinstance(answer, list):
+        return sum(map(len, answer)) if answer and isinstance(answer[0], bytes) else sum(map(_bytes, answer))
+    return len(answer) if isinstance(answer, bytes) else 0
 
 
 # Between two commits, all reads of a partition get the same hash.

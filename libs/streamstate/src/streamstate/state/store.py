@@ -144,7 +144,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     by topic. `deletions` is as of a `Claim`. `expired` are the times before which entries are expired, by family.
     `backup` is the time of the last backup (milliseconds since 1970), None before the first backup.
     `rate` is the operator's limit of a build, in records a second. `placed` is, by topic, the partitioner of sampled
-    keys, where the stream found another than the declared one.
+    keys, where the stream found another than the declared one. `size` is the bytes of the values in Redis.
     """
 
     owner: str | None
@@ -164,6 +164,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     backup: int | None = None
     rate: float | None = None
     placed: Mapping[str, str] = {}
+    size: int = 0
 
     def position_and_time(self, topic: str) -> tuple[int | None, int]:
         """The next offset of `topic` (None: nothing is stored) and the stream time there."""

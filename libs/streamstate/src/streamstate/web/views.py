@@ -1,5 +1,7 @@
 """Answers to views: from the state, by the owner of the key's partition."""
 
+import asyncio
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +32,8 @@ from streamstate.web.server.telemetry import Telemetry
 from streamstate.web.state import AppState
 
 STANDBY = "standby"
+TURN_S = 0.002
+"""Seconds of answering many keys after which other requests, and the deadline of this one, get their turn."""
 
 _Keys = Annotated[list[int | str], msgspec.Meta(max_length=MOST_KEYS_POSTED)]
 _decode_lists = msgspec.json.Decoder(Annotated[dict[str, _Keys], msgspec.Meta(max_length=MOST_KEYS)]).decode
@@ -96,6 +100,7 @@ class Answers:
         answers: dict[str, dict[str, Any]] = {name: {} for name, _ in asked}
         read = partial(self.state.read, reads)
         snapshots = await self.demands.read_until_met(read, self.state.positions_of, request.deadline)
+        turned = time.monotonic()
         for partition, snapshot in snapshots.items():
             self._served_by(partition, snapshot, request)
             topics = {topic for _, question in questions[partition] for topic in self.app.topics_of(question.view)}
@@ -103,6 +108,9 @@ class Answers:
             values = iter(snapshot.values)
             for text, question in questions[partition]:
                 answers[question.view.name][text] = question.answer([next(values) for _ in question.reads])
+                if time.monotonic() - turned > TURN_S:
+                    await asyncio.sleep(0)
+                    turned = time.monotonic()
         # The gateway tells the partitions apart.
         exact = DIRECT.lower() in request.headers
         return json(answers, self.address, self.state.headers_of(snapshots, exact=exact))
@@ -127,7 +135,7 @@ class Answers:
 
 
 def asked_for_many(request: Request, views: Iterable[str], besides: str = "") -> Sequence[tuple[str, str]]:
-    """(View name, key text) of `request`; raises a 400 `Problem` that names `views` for none, or too many.
+    """(View name, key text) of `request`, each once; raises a 400 `Problem` that names `views` for none, or too many.
 
     besides: the name of a parameter that is no key.
     """
@@ -137,7 +145,7 @@ def asked_for_many(request: Request, views: Iterable[str], besides: str = "") ->
         asked, most = posted(request.body), MOST_KEYS_POSTED
     if not 0 < sum(name != besides for name, _ in asked) <= most:
         raise bad_query(views)
-    return asked
+    return [*dict.fromkeys(asked)]
 
 
 def posted(body: bytes) -> list[tuple[str, str]]:

@@ -1,7 +1,7 @@
 """Client properties given by configuration, by the names of librdkafka and of the Java client of Spark's source."""
 
-import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 
 from confluent_kafka import Consumer, KafkaException, Producer
 
@@ -37,36 +37,42 @@ _VARIABLES_OF_FILES = {
 }
 """The variables of properties that begin like this: passwords and keys are files."""
 
-_FIXED = frozenset({
-    "acks", "allow.auto.create.topics", "auto.commit.enable", "auto.commit.interval.ms", "auto.offset.reset",
-    "delivery.report.only.error", "enable.auto.commit", "enable.auto.offset.store", "enable.gapless.guarantee",
-    "enable.idempotence", "enable.partition.eof", "group.protocol", "group.remote.assignor",
-    "interceptor.classes", "isolation.level", "key.deserializer", "logger", "max.in.flight",
-    "max.in.flight.requests.per.connection", "max.poll.interval.ms", "message.send.max.retries",
-    "offset.store.method", "offset.store.path", "offset.store.sync.interval.ms", "on_commit", "on_delivery",
-    "partition.assignment.strategy", "partitioner", "partitioner.class", "request.required.acks", "retries",
-    "value.deserializer",
+ALLOWED = frozenset({
+    "api.version.request.timeout.ms", "batch.num.messages", "batch.size", "broker.address.family", "broker.address.ttl",
+    "check.crcs", "client.dns.lookup", "client.id", "client.rack", "compression.codec", "compression.level",
+    "compression.type", "connections.max.idle.ms", "coordinator.query.interval.ms", "default.api.timeout.ms",
+    "enable.metrics.push", "enable.sparse.connections", "fetch.error.backoff.ms", "fetch.max.bytes",
+    "fetch.max.wait.ms", "fetch.message.max.bytes", "fetch.min.bytes", "fetch.queue.backoff.ms", "fetch.wait.max.ms",
+    "linger.ms", "max.partition.fetch.bytes", "max.poll.records", "message.copy.max.bytes", "message.max.bytes",
+    "metadata.max.age.ms", "metadata.recovery.rebootstrap.trigger.ms", "metadata.recovery.strategy",
+    "queue.buffering.max.kbytes", "queue.buffering.max.messages", "queue.buffering.max.ms",
+    "queued.max.messages.kbytes", "queued.min.messages", "receive.buffer.bytes", "receive.message.max.bytes",
+    "reconnect.backoff.max.ms", "reconnect.backoff.ms", "request.timeout.ms", "retry.backoff.max.ms",
+    "retry.backoff.ms", "sasl.kerberos.keytab", "sasl.kerberos.min.time.before.relogin", "sasl.kerberos.principal",
+    "sasl.kerberos.service.name", "sasl.oauthbearer.extensions", "send.buffer.bytes",
+    "socket.connection.setup.timeout.max.ms", "socket.connection.setup.timeout.ms", "socket.keepalive.enable",
+    "socket.max.fails", "socket.nagle.disable", "socket.receive.buffer.bytes", "socket.send.buffer.bytes",
+    "socket.timeout.ms", "ssl.cipher.suites", "ssl.crl.location", "ssl.curves.list", "ssl.enabled.protocols",
+    "ssl.protocol", "ssl.sigalgs.list", "topic.metadata.refresh.fast.interval.ms",
+    "topic.metadata.refresh.interval.ms", "topic.metadata.refresh.sparse",
 })  # fmt: skip
-"""Properties on which the counts and the placing of keys rest."""
-
-_SECRET = re.compile("password|passphrase|secret|private")
+"""Properties of speed, sizes, names and networks. Counts, keys and safety do not rest on them; none loads code."""
 
 
 def require_free(properties: Mapping[str, object]) -> None:
-    """Raise ValueError for a property that the project sets, with the name of its variable, if it has one."""
+    """Raise ValueError for a property that is not `ALLOWED`, with the name of its variable, if it has one."""
     for name in properties:
         of_file = (variable for begin, variable in _VARIABLES_OF_FILES.items() if name.startswith(begin))
         if variable := _VARIABLES.get(name) or next(of_file, None):
             msg = f"{name} is given by {variable}"
             raise ValueError(msg)
-        if name in _FIXED or name.endswith("_cb"):
-            msg = f"{name} cannot be changed: the counts rest on its value"
-            raise ValueError(msg)
-        if _SECRET.search(name):
-            msg = f"{name} is a secret, and secrets are files: KAFKA_PASSWORD, KAFKA_KEY"
-            raise ValueError(msg)
         if name.startswith("kafka."):
             msg = f"name the property without kafka.: {name.removeprefix('kafka.')}"
+            raise ValueError(msg)
+        if name not in ALLOWED:
+            near = get_close_matches(name, sorted(ALLOWED))
+            hint = f"did you mean {' or '.join(near)}? " if near else ""
+            msg = f"{name} may not be set; {hint}docs/security.md names all that may: what else would you need?"
             raise ValueError(msg)
 
 

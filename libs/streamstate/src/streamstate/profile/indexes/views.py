@@ -13,13 +13,13 @@ from streamstate.profile.indexes.layout import INDEX, TIME, indexes_of
 from streamstate.profile.indexes.walk import Walk
 from streamstate.profile.indexes.where import Comparison, comparisons
 from streamstate.state.operations import Fields, Read
-from streamstate.view import EXPLORE, Cost, Steps, View, in_steps
+from streamstate.view import EXPLORE, ComparisonCost, Cost, Steps, View, in_steps
 
 MOST_KEYS = 1_000
 """The most keys of an answer."""
 
-COST = Cost(100)
-"""Of an answer: many reads of all partitions, and of up to 1,000 keys."""
+BASE_COST, RANGE_COST, COMPARISON_COST = 20, 2, 300
+"""Prices in reads of a key: of an answer, of the shards of a range in a partition, and of a comparison's 1,000 keys."""
 
 Where = Annotated[
     tuple[str, ...],
@@ -96,12 +96,14 @@ def finders(declared: Declaration) -> Sequence[View[Any]]:
     if not indexes_of(declared):
         return ()
     finder, beside = Finder(declared), declared.path.replace("/<key>", "")
+    exact = tuple(index.name for index in indexes_of(declared) if index.window is None)
+    cost = Cost(BASE_COST, comparisons=ComparisonCost("where", RANGE_COST, COMPARISON_COST, exact))
     examples = FoundKeys([42] if declared.key_type in NUMBER_KEYS else ["anna"], None), NumberOfKeys(1, exact=True)
     find = f"The keys of {declared.name} with given values"
     count = f"The number of keys of {declared.name} with given values"
     shared = declared.keyed_topic, None, finder.reads, finder.answer
     return (
-        View(f"{declared.name}-find", f"{beside}/find", find, *shared, examples[0], FindKeys, scope=EXPLORE, cost=COST),
+        View(f"{declared.name}-find", f"{beside}/find", find, *shared, examples[0], FindKeys, scope=EXPLORE, cost=cost),
         View(
             f"{declared.name}-count",
             f"{beside}/count",
@@ -110,6 +112,6 @@ def finders(declared: Declaration) -> Sequence[View[Any]]:
             examples[1],
             CountKeys,
             scope=EXPLORE,
-            cost=COST,
+            cost=cost,
         ),
     )

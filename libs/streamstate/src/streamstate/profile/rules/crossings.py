@@ -29,6 +29,9 @@ RULES = "/v1/rules/"
 MOST = 1_000
 """The most crossings of an answer."""
 
+MOST_ID_BYTES = 64 * 1024
+"""An answer ends with the crossing whose id makes the ids as long: an id names all partitions with crossings."""
+
 END = "end"
 """Behind the last crossing."""
 
@@ -128,11 +131,14 @@ class CrossingsOf:
         at = self._begin(query.after, partitions)
         values = yield {p: [_between(self._rule, at.get(p, 0), n=query.limit)] for p in range(len(partitions))}
         found = [(partition, text, offset) for partition, [entries] in values.items() for text, offset in entries]
-        crossings = []
+        crossings, id_bytes = [], 0
         for partition, text, offset in found[: query.limit]:
             at[partition] = offset + 1
             crossing = msgspec.structs.asdict(_crossing(text))
             crossings.append(KeptCrossing(**crossing, id=self._position(at, partitions)))
+            id_bytes += len(crossings[-1].id)
+            if id_bytes >= MOST_ID_BYTES:
+                break
         return KeptCrossings(crossings, self._position(at, partitions))
 
     def _begin(self, after: str, partitions: Sequence[PartitionState]) -> dict[int, int]:

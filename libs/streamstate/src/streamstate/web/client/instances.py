@@ -14,7 +14,7 @@ from streamstate.web.access.certificates import ToInstances
 from streamstate.web.access.internal import InternalTokens
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.problems import CONTENT_TYPE
-from streamstate.web.http.request import AGE, BEGIN, JSON, POSITION, SERVED_BY, Response
+from streamstate.web.http.request import AGE, BEGIN, JSON, POSITION, SERVED_BY, STATE_BYTES, Response
 from strictasgi.client import ConnectionPool
 from strictasgi.overdue import Overdue
 
@@ -29,7 +29,7 @@ STAND_IN = "X-Stand-In"
 PATIENCE_S = 0.25
 """An instance may take so long for an answer, and is not ill yet."""
 
-_KEPT = ("Content-Type", "Retry-After", SERVED_BY, POSITION, BEGIN, AGE)
+_KEPT = ("Content-Type", "Retry-After", SERVED_BY, POSITION, BEGIN, AGE, STATE_BYTES)
 """The headers of an answer that every forwarder passes on."""
 
 PROBE = "/livez"
@@ -106,6 +106,10 @@ class Instances:
             # The caller's own credential was fine; the reader of this log can fix the token.
             self._falls_ill(address, "it refuses the internal token; compare the files of INTERNAL_TOKENS")
             raise InstanceUnreachable(address)
+        if size := answer.headers.get(STATE_BYTES):
+            deadline.spent.state_bytes += int(size)
+            headers = {name: text for name, text in answer.headers.items() if name != STATE_BYTES}
+            answer = answer._replace(headers=headers)
         content_type = answer.headers.get("Content-Type")
         if content_type not in (JSON, CONTENT_TYPE):
             msg = f"{address} answered {content_type or 'without a type'}, not JSON"

@@ -26,16 +26,25 @@ _LOWER = HEADER.lower()
 _DEMANDS = {name.lower(): name for name in (MIN_POSITION, MAX_STALENESS)}
 
 
+@dataclass(slots=True)
+class Spent:
+    """The bytes of state that instances have read for a request so far."""
+
+    state_bytes: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Deadline:
     """`at` is on the monotonic clock, in seconds; `demands` are headers that the answer's parts must meet too.
 
-    `ids` are the headers that identify the request in the logs of all processes involved.
+    `ids` are the headers that identify the request in the logs of all processes involved; `spent` is shared by all
+    calls for the request.
     """
 
     at: float
     demands: Mapping[str, str] = field(default_factory=dict)
     ids: Mapping[str, str] = field(default_factory=dict)
+    spent: Spent = field(default_factory=Spent)
 
     @classmethod
     def given(cls, headers: Mapping[str, str], accepted: float, longest_ms: int, ids: Mapping[str, str]) -> "Deadline":
@@ -61,7 +70,7 @@ class Deadline:
 
     def share(self, part: float) -> "Deadline":
         """The deadline of one of several attempts, with the share `part` (0 to 1) of the time left."""
-        return Deadline(time.monotonic() + part * self.left, self.demands, self.ids)
+        return Deadline(time.monotonic() + part * self.left, self.demands, self.ids, self.spent)
 
     @property
     def headers(self) -> dict[str, str]:

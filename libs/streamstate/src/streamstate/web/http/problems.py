@@ -17,6 +17,9 @@ log = structlog.get_logger()
 
 CONTENT_TYPE = "application/problem+json"
 RETRY_AFTER_S = 1
+OPERATORS = "operators"
+"""The member that marks a problem whose detail is for operators."""
+
 MOST_KEYS = 200
 """The most keys of one GET."""
 
@@ -39,6 +42,14 @@ class Problem(StreamStateError):
         self.detail = detail
         self.members = members
         self.headers = {"Retry-After": str(RETRY_AFTER_S)} if status == 503 else {}
+
+
+def for_callers(problem: dict[str, Any]) -> dict[str, Any]:
+    """The members of a problem without what only an operator may know: commands, addresses and paths."""
+    if not problem.get(OPERATORS):
+        return problem
+    detail = f"the service cannot answer until its operators act; ask again in {RETRY_AFTER_S} s, or tell them"
+    return {name: value for name, value in problem.items() if name != OPERATORS} | {"detail": detail}
 
 
 def is_final(error: StreamStateError) -> TypeGuard[Problem]:
@@ -117,7 +128,7 @@ def problem_of(error: Exception, route: str) -> Problem:
         case BadParameter():
             return Problem(400, "bad-parameter", str(error))
         case Misconfigured() | IncompleteCommit():
-            return not_ready(str(error))
+            return not_ready(str(error), **{OPERATORS: True})
         case TimeoutError():
             return deadline_passed()
         case RedisError() | KafkaException():

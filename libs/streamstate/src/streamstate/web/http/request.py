@@ -33,6 +33,9 @@ BEGIN = "State-Begin"
 AGE = "State-Age-Ms"
 """Milliseconds since the state last had all records of its topics; absent for an unknown age."""
 
+STATE_BYTES = "State-Bytes"
+"""The bytes of state read for an answer, told by an instance to the gateway, which charges them to the caller."""
+
 SERVED_BY = "Served-By"
 """The answering instance; `standby` for a substitute of an unreachable owner."""
 
@@ -41,11 +44,18 @@ class Request:
     """One GET or POST: its `path` as of `path_of`, the parameters `query` in order, and its `deadline`.
 
     `body` is the body of a POST, None for a GET. `scope` is the server's, with the ids of the request as headers
-    (`ids`); a handler of many routes sets the route of a request in `scope["route"]`.
+    (`ids`); a handler of many routes sets the route of a request in `scope["route"]`. `caller` is the name of the
+    caller, empty where access is off.
     """
 
     def __init__(
-        self, scope: MutableMapping[str, Any], path: str, accepted: float, longest_ms: int, body: bytes | None = None
+        self,
+        scope: MutableMapping[str, Any],
+        path: str,
+        accepted: float,
+        longest_ms: int,
+        body: bytes | None = None,
+        caller: str = "",
     ) -> None:
         """`accepted` is the start of the deadline (seconds, monotonic clock).
 
@@ -55,6 +65,7 @@ class Request:
         self.path = path
         self._query: bytes = scope["query_string"]
         self.body = body
+        self.caller = caller
         self.headers = headers_of(scope)
         self.deadline = Deadline.given(self.headers, accepted, longest_ms, scope["ids"])
 
@@ -105,7 +116,7 @@ class Response(NamedTuple):
 def path_of(scope: Mapping[str, Any]) -> str:
     """The path of a request, with uniform percent-encoding of its segments: an encoded slash separates nothing.
 
-    Raises a 400 `Problem` for a segment that is no UTF-8.
+    Empty for a path with a segment that is no UTF-8.
     """
     raw: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
     if b"%" not in raw:
@@ -113,7 +124,7 @@ def path_of(scope: Mapping[str, Any]) -> str:
     try:
         return "/".join(quote(unquote(part, errors="strict"), safe=_PLAIN) for part in raw.decode("ascii").split("/"))
     except UnicodeDecodeError:
-        raise bad_path() from None
+        return ""
 
 
 def bad_path() -> Problem:

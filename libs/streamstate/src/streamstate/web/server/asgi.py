@@ -7,6 +7,7 @@ the same application.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from contextlib import nullcontext
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
@@ -19,7 +20,7 @@ from streamstate.deployment.connections import HttpSettings
 from streamstate.web.http.events import EventStream
 from streamstate.web.http.parameters import require_known
 from streamstate.web.http.problems import CONTENT_TYPE, Problem, encoded, overloaded, problem_of
-from streamstate.web.http.request import Request, Response, path_of, read_body
+from streamstate.web.http.request import Request, Response, bad_path, path_of, read_body
 from streamstate.web.server import guard, probes
 from streamstate.web.server.flask_view import FlaskView
 from streamstate.web.server.openapi import Routes
@@ -132,20 +133,22 @@ class Asgi:
         """The label of the route, the caller, and the answer, also to a request that fails."""
         route, path, caller = UNKNOWN, "", None
         try:
-            path = path_of(scope)
             if self._cors.asked_before(scope):
                 # A preflight has no credential, and its sender learns nothing of paths.
                 return route, None, Response(HTTPStatus.NO_CONTENT, b"", {})
+            path = path_of(scope)
             if not self._is_open(path, scope):
                 caller = await self._guard.identify(scope["headers"])
+            receipt = None if caller is None else await self._guard.charge(caller, scope["headers"])
+            if not path:
+                raise bad_path()
             # The body is read before the request counts as in flight: slow clients keep no others out.
-            within_s = BODY_SHARE * self._settings.deadline_ms / 1000
-            body = await read_body(receive, within_s) if scope["method"] == "POST" else None
+            body = await self._body(caller, receive) if scope["method"] == "POST" else None
             self._require_place(path)
-            receipt = None if caller is None else await self._guard.charge(caller, body)
             matched, arguments = self._match(path, scope["method"])
             route = matched.path
-            request = Request(scope, path, started, self._settings.deadline_ms, body)
+            name = "" if caller is None else caller.name
+            request = Request(scope, path, started, self._settings.deadline_ms, body, name)
             call = matched.resolver.resolve(request, arguments)
             route = call.route
             self._in_flight += 1
@@ -154,7 +157,8 @@ class Asgi:
             finally:
                 self._in_flight -= 1
         except Exception as error:  # noqa: BLE001, every error ends as a problem
-            return route, caller, _failure(error, route, path)
+            failure = _failure(error, route, path)
+            return route, caller, failure if caller is None else self._guard.answered(caller, failure)
 
     async def _answer(
         self, route: Endpoint, call: Call, request: Request, caller: Any, receipt: Any
@@ -165,7 +169,13 @@ class Asgi:
             require_known(request.query, route.parameters)
         if method == "OPTIONS":
             return Response(200, b"", {"Allow": ", ".join(sorted(self._rules.allowed_methods(request.path))), **limits})
-        answer = await self._overdue.limit(call.answer(), request.deadline.at)
+        waits = caller is not None and request.deadline.demands
+        try:
+            with self._guard.waiting(caller) if waits else nullcontext():
+                answer = await self._overdue.limit(call.answer(), request.deadline.at)
+        finally:
+            if caller is not None and (state_bytes := request.deadline.spent.state_bytes):
+                self._guard.spent(caller, state_bytes)
         if caller is None:
             return answer
         if isinstance(answer, EventStream):
@@ -173,6 +183,12 @@ class Asgi:
             return replace(stream, headers={**stream.headers, **limits})
         answer = self._guard.answered(caller, answer)
         return answer._replace(headers={**answer.headers, **limits})
+
+    async def _body(self, caller: Any, receive: Any) -> bytes:
+        body = await read_body(receive, BODY_SHARE * self._settings.deadline_ms / 1000)
+        if caller is not None:
+            self._guard.received(caller, body)
+        return body
 
     def _require_place(self, path: str) -> None:
         """Raise a 503 `Problem` while too many requests are in flight, apart from probes."""

@@ -1,6 +1,7 @@
 """Access control: `Asgi` calls the guard before each request other than a probe."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from streamstate.deployment.connections import HttpSettings
@@ -35,11 +36,20 @@ class Guard:
         return ()
 
     async def identify(self, headers: Headers) -> Any:  # noqa: ARG002
-        """The caller, None for a caller with all rights. Raises a 401 `Problem`; called before the body is read."""
+        """The caller, which has a `name`; None for a caller with all rights. Called before the body is read.
+
+        Raises a 401 `Problem`.
+        """
         return None
 
-    async def charge(self, caller: Any, body: bytes | None) -> Any:
-        """Charge a request, whatever its route. Raises a 429 `Problem`; returns a receipt for `admit`."""
+    async def charge(self, caller: Any, headers: Headers) -> Any:
+        """Charge the least price, whatever the route, before any other work. Returns a receipt for `admit`.
+
+        Raises a 429 `Problem`, and a 403 `Problem` for `headers` that the caller may not send.
+        """
+
+    def received(self, caller: Any, body: bytes) -> None:
+        """Charge the body of a request before it is decoded."""
 
     async def admit(self, caller: Any, call: Call, receipt: Any, method: str) -> Mapping[str, str]:  # noqa: ARG002
         """Further headers of the answer to `call`. Raises a 403 or 429 `Problem`."""
@@ -48,6 +58,13 @@ class Guard:
     def streaming(self, caller: Any, stream: EventStream) -> EventStream:  # noqa: ARG002
         """`stream` as limited for `caller`. Closes it and raises a 429 `Problem` when the caller has too many."""
         return stream
+
+    def waiting(self, caller: Any) -> AbstractContextManager[None]:  # noqa: ARG002
+        """The place of a request that may wait for a fresher state. Raises a 429 `Problem` for too many of a caller."""
+        return nullcontext()
+
+    def spent(self, caller: Any, state_bytes: int) -> None:
+        """Charge the bytes of state that were read for an answer, or until it failed."""
 
     def answered(self, caller: Any, response: Response) -> Response:  # noqa: ARG002
         return response

@@ -19,6 +19,7 @@ from streamstate.profile.measure import (
     duration_ms,
     longest_first,
     require,
+    require_known,
     resolve,
     resolve_where,
 )
@@ -201,8 +202,8 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     def _require_key(self) -> None:
         require_known(self.partitioner, PARTITIONERS, "partitioner", "partitioner")
         if not self.key.startswith(_IN_VALUE):
-            advice = "long for whole numbers of 8 bytes, int for those of 4, digits for those in digits, text for texts"
-            known = f"there is no key {self.key}: write {advice}; there are {', '.join(CODECS)}, and value.MEMBER"
+            kinds = "long for whole numbers of 8 bytes, int for those of 4, digits for those in digits, text for texts"
+            known = f"there is no key {self.key}: write {kinds}; there are {', '.join(CODECS)}, and value.MEMBER"
             require(self.key in CODECS, known, "key")
             return
         path, field = self.key.removeprefix(_IN_VALUE), self.key_field
@@ -210,8 +211,8 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         require(field, f"the member {path} is no field; {example}", "key")
         placed = f"the keys from the value are placed by {MURMUR2}, whatever the producers do; remove the partitioner"
         require(self.partitioner == MURMUR2, placed, "partitioner")
-        kinds = field and field.kind in ("int", "str") and not field.unit
-        require(kinds, f"the member {path} is no key; a key is an int, an int(text) or a str", "key")
+        is_key = field and field.kind in ("int", "str") and not field.unit
+        require(is_key, f"the member {path} is no key; a key is an int, an int(text) or a str", "key")
         name = f"the topic {self.keyed_topic} has letters, digits, dots, hyphens and _, up to 249; take another member"
         require(_TOPIC.fullmatch(self.keyed_topic), name, "key")
 

@@ -1,5 +1,6 @@
 """Folders of any file system of Arrow, by URI."""
 
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,12 +11,20 @@ from streamstate.errors import Declined, Misconfigured
 _SHOWN = 400
 """The most characters of a reason: the reason of a missing library has a line for each tried path."""
 
+_CREDENTIAL = re.compile(r"://[^@]*:[^@]*@")
+
 _GS_RETRIES = "retry_limit_seconds"
 """The option of gs:// that ends attempts; by default, Arrow tries for 15 minutes."""
 
 
 def opened(uri: str) -> tuple[fs.FileSystem, str]:
-    """The file system of a folder or a URI, and the path there. Raises `Misconfigured` for a URI unknown to Arrow."""
+    """The file system of a folder or a URI, and the path there.
+
+    Raises `Misconfigured` for a URI unknown to Arrow, or with a credential, which errors and logs would show.
+    """
+    if _CREDENTIAL.search(uri):
+        msg = "name the URI of the files without KEY:SECRET@; the environment, such as AWS_SECRET_ACCESS_KEY, has both"
+        raise Misconfigured(msg)
     try:
         system, path = fs.FileSystem.from_uri(_absolute(uri))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:

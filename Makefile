@@ -190,6 +190,7 @@ requirements: .cache/uv ## pin all requirements anew, with hashes
 	@$(PIN) --extra spark --extra cli --extra formats --extra traces -c requirements.txt libs/streamstate/pyproject.toml -o requirements-stream.txt
 	@$(PIN) requirements-docs.in -o requirements-docs.txt
 	@$(PIN) -c requirements.txt requirements-browser.in -o requirements-browser.txt
+	@$(PIN) requirements-msk.in -o requirements-msk.txt
 	@for in in services/*/requirements.in; do $(PIN) -c requirements.txt $$in -o $${in%.in}.txt; done
 
 .cache/uv:

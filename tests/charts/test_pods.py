@@ -104,3 +104,21 @@ def test_the_stream_may_touch_pods_only_and_of_these_its_executors() -> None:
     [executor] = [metadata for metadata, spec in pods(objects) if spec["containers"][0]["name"] == "executor"]
     assert executor["labels"]["app.kubernetes.io/instance"] == "eu"
     assert of_kind(render("metrics", OPENSHIFT), "ValidatingAdmissionPolicy") == []
+
+
+def test_the_policy_of_executors_knows_each_of_their_volumes_and_secrets() -> None:
+    """`tests/e2e` lets a cluster evaluate the expressions."""
+    given = {
+        "stream.executors.count": 1,
+        "kafka": {"security": "SASL_SSL", "username": "eu", "passwordSecret": {"name": "password"}},
+        "extraVolumes": [{"name": "data", "hostPath": {"path": "/data"}}, {"name": "far", "nfs": {"server": "a"}}],
+        "extraEnv": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "mine", "key": "k"}}}, {"name": "B"}],
+    }
+    objects = render("metrics", given=given)
+    [policy] = of_kind(objects, "ValidatingAdmissionPolicy")
+    text = " ".join(rule["expression"] for rule in policy["spec"]["validations"])
+    for volume in spec_with(objects, "executor")["volumes"]:
+        [kind] = volume.keys() - {"name"}
+        assert f'volume.name == "{volume["name"]}" && has(volume.{kind})' in text
+    for named in ('secret.secretName == "password"', 'hostPath.path == "/data"', 'name.orValue("") == "mine"'):
+        assert named in text

@@ -1,6 +1,7 @@
 """A deployment survives operations of the cluster. The tests build on one another, in this order."""
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -223,13 +224,14 @@ def test_two_namespaces_share_nothing(deployment: Installation, tmp_path: Path) 
     assert_profiles(deployment)
 
 
-def pod(image: str, **labels: str) -> str:
-    """A restricted pod, as JSON."""
+def pod(image: str, labels: Mapping[str, str], further: Mapping[str, Any] | None = None, **container: Any) -> str:
+    """A restricted pod, as JSON, with `further` members of its specification and of its container."""
     security = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
     spec = {
         "automountServiceAccountToken": False,
         "securityContext": {"runAsNonRoot": True, "runAsUser": 10001, "seccompProfile": {"type": "RuntimeDefault"}},
-        "containers": [{"name": "executor", "image": image, "securityContext": security}],
+        "containers": [{"name": "executor", "image": image, "securityContext": security, **container}],
+        **(further or {}),
     }
     return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "made", "labels": labels}, "spec": spec})
 
@@ -244,10 +246,33 @@ def test_a_driver_may_touch_its_executors_only(deployment: Installation) -> None
             kubectl("delete", "pod", name, driver)
     for labels in ({}, {"spark-role": "executor"}, {**executor, "app.kubernetes.io/instance": "metrics"}):
         with pytest.raises(AssertionError, match="its own executors only"):
-            kubectl("create", "--filename", "-", driver, stdin=pod(image, **labels))
+            kubectl("create", "--filename", "-", driver, stdin=pod(image, labels))
     with pytest.raises(AssertionError, match="executors have the image of the stream"):
-        kubectl("create", "--filename", "-", driver, stdin=pod(TOOLS, **executor))
+        kubectl("create", "--filename", "-", driver, stdin=pod(TOOLS, executor))
+    token = {"serviceAccountToken": {"path": "token"}}
+    for further, refusal in (
+        ({"initContainers": [{"name": "first", "image": TOOLS}]}, "and no other containers"),
+        ({"automountServiceAccountToken": True}, "and no token"),
+        ({"serviceAccountName": "metrics-eu"}, "the default ServiceAccount"),
+        ({"hostNetwork": True}, "share nothing with their node"),
+        ({"nodeName": "somewhere"}, "are scheduled"),
+        ({"volumes": [{"name": "tmp", "projected": {"sources": [token]}}]}, "the volumes of the stream's values"),
+        ({"volumes": [{"name": "tmp", "hostPath": {"path": "/"}}]}, "the volumes of the stream's values"),
+        (
+            {"volumes": [{"name": "spark-secret", "secret": {"secretName": "gateway-keys"}}]},
+            "the volumes of the stream",
+        ),
+    ):
+        with pytest.raises(AssertionError, match=refusal):
+            kubectl("create", "--filename", "-", driver, stdin=pod(image, executor, further))
+    secret = {"name": "gateway-keys", "key": "admin-key"}
+    for reading in (
+        {"env": [{"name": "KEY", "valueFrom": {"secretKeyRef": secret}}]},
+        {"envFrom": [{"secretRef": {"name": "gateway-keys"}}]},
+    ):
+        with pytest.raises(AssertionError, match="read the Secrets of the stream's values"):
+            kubectl("create", "--filename", "-", driver, stdin=pod(image, executor, **reading))
     with pytest.raises(AssertionError, match="cannot create resource"):
         kubectl("create", "configmap", "made", driver)
-    kubectl("create", "--filename", "-", driver, stdin=pod(image, **executor))
+    kubectl("create", "--filename", "-", driver, stdin=pod(image, executor))
     kubectl("delete", "pod", "made", "--now", driver)

@@ -110,11 +110,40 @@ spec:
         variables.labels[?"spark-role"].orValue("") == "executor" &&
         variables.labels[?"app.kubernetes.io/instance"].orValue("") == "{{ .Release.Name }}"
       message: "{{ include "streamstate.name" . }} may create and delete its own executors only"
+    {{- $made := "request.operation == 'DELETE' || request.resource.resource != 'pods' ||" }}
     - expression: >-
-        request.operation == "DELETE" || request.resource.resource != "pods" ||
-        (object.spec.containers.all(each, each.image == "{{ include "streamstate.streamImage" . }}") &&
-        object.spec.?automountServiceAccountToken.orValue(true) == false)
-      message: "executors have the image of the stream, and no token"
+        {{ $made }}
+        (object.spec.containers.all(container, container.image == "{{ include "streamstate.streamImage" . }}" &&
+        !container.?securityContext.?privileged.orValue(false)) &&
+        object.spec.?initContainers.orValue([]).size() == 0 && object.spec.?ephemeralContainers.orValue([]).size() == 0)
+      message: "executors have the image of the stream, without privileges, and no other containers"
+    - expression: >-
+        {{ $made }}
+        (object.spec.?automountServiceAccountToken.orValue(true) == false &&
+        object.spec.?serviceAccountName.orValue("default") == "default")
+      message: "executors have the default ServiceAccount, and no token"
+    - expression: >-
+        {{ $made }}
+        !(object.spec.?hostNetwork.orValue(false) || object.spec.?hostPID.orValue(false) ||
+        object.spec.?hostIPC.orValue(false) || has(object.spec.nodeName))
+      message: "executors are scheduled, and share nothing with their node"
+    {{- $executor := include "streamstate.executorPod" . | fromYaml }}
+    - expression: >-
+        {{ $made }}
+        object.spec.?volumes.orValue([]).all(volume,
+        {{- range $executor.spec.volumes }}
+        (volume.name == "{{ .name }}" && {{ include "streamstate.sameVolume" . }}) ||
+        {{- end }}
+        false)
+      message: "executors have the volumes of the stream's values"
+    - expression: >-
+        {{ $made }}
+        object.spec.containers.all(container, container.?envFrom.orValue([]).size() == 0 &&
+        container.?env.orValue([]).all(variable, !has(variable.valueFrom) || has(variable.valueFrom.fieldRef)
+        {{- range (first $executor.spec.containers).env }}{{ with dig "valueFrom" "secretKeyRef" "name" "" . }} ||
+        variable.valueFrom.?secretKeyRef.name.orValue("") == "{{ . }}"
+        {{- end }}{{ end }}))
+      message: "executors read the Secrets of the stream's values"
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
@@ -129,6 +158,14 @@ spec:
       matchLabels:
         kubernetes.io/metadata.name: {{ .Release.Namespace }}
 {{- end }}
+{{- end }}
+
+{{/* Of a volume of the executors: the CEL expression by which another `volume` has its content. */}}
+{{- define "streamstate.sameVolume" -}}
+{{- $named := dict "secret" "secretName" "configMap" "name" "persistentVolumeClaim" "claimName" "hostPath" "path" -}}
+{{- $kind := first (keys (omit . "name")) -}}
+has(volume.{{ $kind }})
+{{- with index $named $kind }} && volume.{{ $kind }}.{{ . }} == "{{ index $ $kind . }}"{{ end }}
 {{- end }}
 
 {{- define "streamstate.executorPod" -}}

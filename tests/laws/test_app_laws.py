@@ -1,5 +1,7 @@
 """Laws of every app: the records determine the state, whatever the batches."""
 
+import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count, pairwise
@@ -174,6 +176,11 @@ def answers(driver: Driver) -> dict[str, Any]:
     }
 
 
+def without_topic_ids(found: dict[str, Any]) -> Any:
+    """Answers without the ids of topics in positions."""
+    return json.loads(re.sub(r'; id=[^"]*', "", json.dumps(found)))
+
+
 def counts(driver: Driver) -> list[Any]:
     snapshots = driver.store.read({p: [] for p in range(PARTITIONS)}).values()
     return [(snapshot.positions, snapshot.counters) for snapshot in snapshots]
@@ -230,7 +237,7 @@ class TestEveryApp:
         other = renamed(app, "other", {topic: f"other-{topic}" for topic in outputs} | others)
         records = numbered(data.draw(pairs_of(app)))
         own, there = folded(app, records), folded(other, {others[topic]: places for topic, places in records.items()})
-        assert answers(there) == answers(own)
+        assert without_topic_ids(answers(there)) == without_topic_ids(answers(own))
         assert effects(there) == effects(own)
         positions = [{others[topic]: offset for topic, offset in stored.items()} for stored, _ in counts(own)]
         assert [stored for stored, _ in counts(there)] == positions

@@ -15,6 +15,10 @@ NOUNS = {
 """The types of msgspec for people."""
 
 
+_NUMBER = re.compile(r"-?[0-9]{1,19}(\.0+)?", re.ASCII)
+"""A whole number as JSON may write it."""
+
+
 def plain(reason: str) -> str:
     """A reason of msgspec, without names of types and patterns."""
 
@@ -29,8 +33,8 @@ def plain(reason: str) -> str:
 def milliseconds(text: str) -> int:
     """A time in milliseconds since 1970, from such a number or ISO 8601 (without a zone: UTC). Raises `ValueError`."""
     try:
-        if text.isascii() and text.removeprefix("-").isdigit():
-            return int(text)
+        if _NUMBER.fullmatch(text):
+            return int(text.partition(".")[0])
         time = datetime.fromisoformat(text)
         return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1_000)
     except (ValueError, OverflowError) as error:

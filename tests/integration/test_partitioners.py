@@ -40,7 +40,8 @@ def test_keys_are_where_a_producer_places_them(releases: Releases, partitioner: 
     topic, draw = f"placed-by-{partitioner}", Random(1)
     keys = {draw.randbytes(size) for size in range(40) for _ in range(10)} | {LONG.encode(user) for user in range(100)}
     releases.create(topic, partitions=PARTITIONS)
-    out = Producer({"bootstrap.servers": releases.cluster.kafka.bootstrap, "partitioner": LIBRDKAFKA[partitioner]})
+    own = {"partitioner": LIBRDKAFKA[partitioner], "sticky.partitioning.linger.ms": 0}
+    out = Producer({"bootstrap.servers": releases.cluster.kafka.bootstrap, **own})
     for key in [*sorted(keys), *[b""] * 50]:
         out.produce(topic, b"", key)
     out.flush()

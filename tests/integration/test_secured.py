@@ -263,7 +263,7 @@ def test_every_client_logs_in_by_tokens_of_the_signer_and_renews_them(
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({"client.rakc": "a"}, "Java's consumer has no property client.rakc"),
+        ({"linger.ms": 5}, "Java's consumer has no property linger.ms"),
         ({"fetch.min.bytes": "many"}, "Invalid value many for configuration fetch.min"),
     ],
 )

@@ -175,7 +175,7 @@ def test_a_partition_is_ready_only_with_the_records_that_its_stream_was_still_se
 def test_a_deleted_user_stays_deleted_in_a_build_from_a_compacted_archive(
     releases: Releases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The build sends all records again: those of the deleted user come behind the deletion."""
+    """The build sends all records again but those of the deleted user, as does a profile of another type of key."""
     topic, kafka = "credits", releases.cluster.settings.kafka
     keyed, deletions = KEYED.replace(TOPIC, topic), f"{topic}-deletions"
     (file := tmp_path / "credits.yaml").write_text(YAML.replace(NAME, topic).replace(TOPIC, topic))
@@ -212,9 +212,18 @@ def test_a_deleted_user_stays_deleted_in_a_build_from_a_compacted_archive(
     cut(kafka, {place: end for place, end in ends().items() if place[0] == keyed})
     client.delete(*client.scan_iter(f"{{{topic}:*"))
     with releases.make("services.profile", topic, {}, **settings):
-        until(lambda: built(ends()) and sum(ends().values()) == 3 * RECORDS, 120, "the build from the archive")
+        sent = 3 * RECORDS - RECORDS // USERS
+        until(lambda: built(ends()) and sum(ends().values()) == sent, 120, "the build from the archive")
     report = Check(of.recounted, of.settings).run()
-    assert (report.records, report.differences) == (3 * RECORDS, [])
+    assert (report.records, report.differences) == (sent, [])
+    other = "debits"
+    (second := tmp_path / "debits.yaml").write_text(file.read_text().replace("userId: int", "userId: int(text)"))
+    second.write_text(second.read_text().replace(f"name: {topic}", f"name: {other}").replace(f"/{topic}", f"/{other}"))
+    releases.create(f"{keyed}-text", f"{other}-dlq")
+    store = RedisStore(client, other)
+    with releases.make("services.profile", other, {}, **{**settings, "PROFILE": str(second)}):
+        until(lambda: counts(store) == counted, 120, "the build of another profile")
+    assert len(releases.read(f"{keyed}-text")) == RECORDS - RECORDS // USERS
 
 
 def test_two_releases_publish_each_record_once_and_in_order(releases: Releases, tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ class World:
             store.commit(step.commit)
         known = self.deletions.asked(self.app.name, 0, {topic: topic for topic in self.app.topics})
         self.driver.claims = {0: store.claim(0, "driver:1", {}, self.origins)}
-        self.driver.folds = {0: personal(self.app, 0, erased(known, 0), keep_seen=False)}
+        self.driver.folds = {0: personal(self.app, 0, erased(known, 0, self.app.rekeyed), keep_seen=False)}
 
     def write(self, deletions: Iterable[DeletionRecord]) -> None:
         for deletion in deletions:
@@ -132,7 +132,7 @@ def test_the_state_is_that_of_the_records_that_remain_also_when_it_is_built_from
 ) -> None:
     """Except counts that name no user: they still count all records."""
     world = played(name, data)
-    bounds = erased(world.deletions.asked(name, 0, {topic: topic for topic in world.logs}), 0)
+    bounds = erased(world.deletions.asked(name, 0, {topic: topic for topic in world.logs}), 0, world.app.rekeyed)
     rest = World(world.app)
     rest.driver.folds = {0: personal(world.app, 0, bounds, keep_seen=False)}
     for topic, log in world.logs.items():

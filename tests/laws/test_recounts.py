@@ -64,7 +64,9 @@ def recount(name: str, records: Records, partition: int) -> Recount:
 def recount_without(name: str, world: World) -> Recount:
     """The recount of the records of `world` that its deletions leave."""
     made, left_out = RECOUNTS[name].make(), RECOUNTS[name].make()
-    bounds = erased(world.deletions.asked(world.app.name, 0, {topic: topic for topic in world.logs}), 0)
+    bounds = erased(
+        world.deletions.asked(world.app.name, 0, {topic: topic for topic in world.logs}), 0, world.app.rekeyed
+    )
     for topic, log in world.logs.items():
         stream_time = 0
         for record in log:

@@ -51,19 +51,20 @@ class Killed(Exception):
 class Chain(Driver):
     """A driver that keeps the topic with the keys. killed: whether the process ends before the next commit."""
 
-    def __init__(self, declared: Declaration) -> None:
-        super().__init__(profile_app(declared), MemoryStore(), PARTITIONS)
+    def __init__(self, declared: Declaration, partitions: int = PARTITIONS) -> None:
+        super().__init__(profile_app(declared), MemoryStore(), partitions)
         self.killed = False
-        self.logs: list[list[RawRecord]] = [[] for _ in range(PARTITIONS)]
-        self.markers: list[dict[int, bytes]] = [{} for _ in range(PARTITIONS)]
+        self.logs: list[list[RawRecord]] = [[] for _ in range(partitions)]
+        self.markers: list[dict[int, bytes]] = [{} for _ in range(partitions)]
 
     def publish(self, results: Sequence[FoldResult]) -> None:
         super().publish(results)
         for result in results:
-            for record in derived(self.app, result.emits, result.partition, {"orders": "id"}):
+            emits = [emit for emit in result.emits if emit.cause.topic == "orders"]
+            for record in derived(self.app, emits, result.partition, {"orders": "id"}):
                 assert len(record) == 5
                 _, key, value, headers, timestamp = record
-                log = self.logs[partition := partition_of(key or b"", PARTITIONS)]
+                log = self.logs[partition := partition_of(key or b"", self.partitions)]
                 self.markers[partition][len(log)] = marker_of(headers)
                 log.append((len(log), timestamp, key, value))
         if self.killed:

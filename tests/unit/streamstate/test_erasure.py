@@ -32,7 +32,7 @@ def deletion(
 
 def bounds(deletions: Deletions, service: str, before: int = 2**62, partition: int = 3) -> list[int]:
     asked = deletions.asked(service, partition, IDS, before)
-    return [offset for keys in erased(asked, partition).values() for offset in keys.values()]
+    return [offset for keys in erased(asked, partition, {}).values() for offset in keys.values()]
 
 
 def known(*records: DeletionRecord) -> Deletions:

@@ -155,6 +155,8 @@ class Fold:
     shared: as `apply`, for state that names no user. It also gets the records of erased users, with None as the key.
     keys: the names of the state keys, up to the first colon, where a fold declares them: no two folds share one.
     once: the fold that `operators.repeats` wraps, None for another fold.
+    rekeys: of a fold that sends records again by the user in the value, the codec of users: `apply` does not get the
+        records of erased users. The events of its source have the user as `key`, encoded.
 
     The state stores version and settings; a state of another version or settings is not continued.
     """
@@ -169,6 +171,7 @@ class Fold:
     shared: Callable[[Sequence[Record[Any, Any]], FoldContext], Iterable[Effect]] = no_effects
     keys: tuple[str, ...] = ()
     once: "Fold | None" = None
+    rekeys: KeyCodec[Any] | None = None
 
     @cached_property
     def topics(self) -> tuple[str, ...]:
@@ -269,6 +272,11 @@ class App:
     def user_sources(self) -> tuple[Source[Any, Any], ...]:
         """The topics keyed by user of the folds that keep personal data."""
         return tuple(source for fold, _ in self.user_folds for source in fold.sources)
+
+    @cached_property
+    def rekeyed(self) -> Mapping[str, KeyCodec[Any]]:
+        """The topics with users in the values, which a fold sends again by user, and the codec of users."""
+        return {source.topic: fold.rekeys for fold in self.folds if fold.rekeys for source in fold.sources}
 
     @cached_property
     def tables(self) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """The deletions applied to a claimed partition, and its folds without the records of erased users."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -44,9 +44,10 @@ def steps(
         asked = pending[start : start + TOGETHER]
         bounds = {each.user: _bounds(app, claim, origins, each) for each in asked}
         receipts = [
-            DeletionRecord(each.user, app.name, claim.partition, bounds[each.user], each.request)
+            DeletionRecord(each.user, app.name, claim.partition, given, each.request, dict(each.inputs))
             for each in asked
-            if each.receipt is None or dict(each.receipt.bounds) != bounds[each.user]
+            if (given := bounds[each.user])
+            and (each.receipt is None or (each.receipt.bounds, each.receipt.inputs) != (given, each.inputs))
         ]
         following = asked[-1].request + 1
         advances = [OffsetAdvance(topic, at, at, claim.times.get(topic, 0)) for topic, at in claim.positions.items()]
@@ -84,6 +85,8 @@ def _bounds(app: App, claim: Claim, origins: Mapping[str, Origin], asked: Asked)
     bounds = {}
     for fold, _ in app.user_folds:
         key = _key(fold, asked.bounds)
+        if key is None and asked.inputs.keys() & app.rekeyed:
+            key = _key_here(fold, asked.user, claim.partition, origins)
         for source in fold.sources if key is not None else ():
             given = asked.bounds.get(source.topic)
             offset = max(given.offset if given else 0, claim.positions.get(source.topic, 0))
@@ -97,6 +100,15 @@ def _key(fold: Fold, bounds: Mapping[str, Bound]) -> object:
     return next(keys, None)
 
 
+def _key_here(fold: Fold, user: str, partition: int, origins: Mapping[str, Origin]) -> object:
+    """The user as a key of the fold; None if the user's records are in another partition."""
+    source = fold.sources[0]
+    with suppress(BadKey):
+        key = source.key.parse(user)
+        return key if source.partition(key, origins[source.topic].partitions) == partition else None
+    return None
+
+
 def _forget(
     fold: Fold, users: UserState[Any], store: Store, partition: int, bounds: Sequence[Mapping[str, Bound]]
 ) -> Iterator[Operation]:
@@ -107,7 +119,9 @@ def _forget(
 
 Records = Sequence[Record[Any, Any]]
 Erased = Mapping[TopicPartition, Mapping[bytes, int]]
-"""By topic and partition, the keys of erased users, and the offset before which their records do not count."""
+"""By topic and partition, the keys of erased users, and the offset before which their records do not count.
+
+By a topic's id and partition, the same for the records that markers name."""
 
 
 def personal(app: App, partition: int, erased: Erased, *, keep_seen: bool) -> Sequence[Fold]:
@@ -126,14 +140,9 @@ def _personal(fold: Fold, partition: int, erased: Erased, *, keep_seen: bool) ->
 
 def without_erased(fold: Fold, partition: int, erased: Erased) -> Fold:
     """`fold` without the records of erased users; `shared` gets the records without the key."""
-    bounds = {
-        source.own_name: {source.key.decode(key): offset for key, offset in users.items()}
-        for source in fold.sources
-        if (users := erased.get((source.topic, partition)))
-    }
-
-    def is_erased(record: Record[Any, Any]) -> bool:
-        return record.offset < bounds.get(record.topic, {}).get(record.key, 0)
+    is_erased = _erased_here(fold, partition, erased)
+    if is_erased is None:
+        return fold
 
     def kept(records: Records) -> Records:
         return [record for record in records if not is_erased(record)]
@@ -157,7 +166,28 @@ def without_erased(fold: Fold, partition: int, erased: Erased) -> Fold:
     def reads(records: Records) -> Iterable[Read]:
         return fold.reads(left) if (left := kept(records)) else ()
 
-    return replace(fold, apply=apply, shared=shared, lookups=lookups, reads=reads) if bounds else fold
+    return replace(fold, apply=apply, shared=shared, lookups=lookups, reads=reads)
+
+
+def _erased_here(fold: Fold, partition: int, erased: Erased) -> Callable[[Record[Any, Any]], bool] | None:
+    """Whether a record of `fold` is of an erased user; None where none is."""
+    sources = {source.own_name: source for source in fold.sources}
+    bounds = {
+        name: users if fold.rekeys else {source.key.decode(key): offset for key, offset in users.items()}
+        for name, source in sources.items()
+        if (users := erased.get((source.topic, partition)))
+    }
+
+    def is_erased(record: Record[Any, Any]) -> bool:
+        key: Any = getattr(record.value, "key", None) if fold.rekeys else record.key
+        if record.offset < bounds.get(record.topic, {}).get(key, 0):
+            return True
+        if record.marker is None or not (causes := erased.get(record.marker[:2])):
+            return False
+        return record.marker.offset < causes.get(sources[record.topic].key.encode(record.key), 0)
+
+    marked = any(source.marked for source in fold.sources)
+    return is_erased if bounds or (marked and erased) else None
 
 
 def keeping_seen(fold: Fold) -> Fold:

@@ -77,7 +77,7 @@ class Erasure:
                 log.info("users are deleted", service=self._app.name, partition=partition, count=len(waiting))
         self._due = self._are_new(self._topic.catch_up())
         for partition, claim in claims.items():
-            for place, keys in erased(self._asked(partition), partition).items():
+            for place, keys in erased(self._asked(partition), partition, self._app.rekeyed).items():
                 at = claim.positions.get(place[0], 0)
                 left_out[place] = {key: before for key, before in keys.items() if before > at}
         self._applied_at = time.monotonic()

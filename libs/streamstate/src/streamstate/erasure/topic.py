@@ -8,7 +8,7 @@ import structlog
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 
 from streamstate.app import App
-from streamstate.erasure.deletions import Asked, Bound, DeletionRecord, Deletions
+from streamstate.erasure.deletions import Asked, Bound, DeletionRecord, Deletions, Input
 from streamstate.errors import BadKey, Misconfigured
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.producer import Outgoing, producer, send_all
@@ -107,4 +107,9 @@ def _requests(app: App, user: str, topics: Topics) -> Sequence[DeletionRecord]:
     places = [(topic, partition) for partition, by_topic in bounds.items() for topic in by_topic]
     for (topic, partition), end in topics.ends(places).items():
         bounds[partition][topic] = msgspec.structs.replace(bounds[partition][topic], offset=end)
-    return [DeletionRecord(user, app.name, partition, by_topic) for partition, by_topic in bounds.items()]
+    inputs = {}
+    for topic in app.rekeyed if bounds else ():
+        origin = topics.origin(topic)
+        ends = topics.ends([(topic, number) for number in range(origin.partitions)])
+        inputs[topic] = Input(origin.id, tuple(ends[topic, number] for number in range(origin.partitions)))
+    return [DeletionRecord(user, app.name, number, by_topic, inputs=inputs) for number, by_topic in bounds.items()]

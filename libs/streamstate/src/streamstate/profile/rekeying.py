@@ -87,7 +87,8 @@ def rekeying(declared: Declaration) -> Fold:
     source: Source[Any, Any] = Source(
         declared.topic, UNREAD, KeyDecoder(declared), requires_beginning=begins, times=require_dated
     )
-    return Fold((source,), Rekeying(declared.keyed_topic), settings={"keyed": declared.keyed_topic})
+    users = CODECS[declared.key_type] if declared.of_users else None
+    return Fold((source,), Rekeying(declared.keyed_topic), settings={"keyed": declared.keyed_topic}, rekeys=users)
 
 
 def rekeyed(declared: Declaration) -> dict[str, Derived]:

@@ -2,12 +2,14 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from confluent_kafka import Message
 
 from streamstate.erasure.deletions import erased
 from streamstate.erasure.topic import DeletionTopic
 from streamstate.kafka.history import TopicLog
+from streamstate.keys import Marker
 from streamstate.processing.decode import MISPLACED
 from streamstate.state.store import DELETIONS, Origin, TopicPartition
 from streamstate.verify.derived_topics import Effects, dead_content
@@ -115,7 +117,7 @@ class Counting:
             self._deletions.catch_up()
             ids = {topic: origin.id for topic, origin in self._origins.items()}
             asked = self._deletions.deletions.asked(self._recounted.service, self._partition, ids, applied)
-            self._erased = erased(asked, self._partition)
+            self._erased = erased(asked, self._partition, self._recounted.rekeyed)
         self._applied = applied
 
     def _add(self, topic: str, message: Message) -> None:
@@ -124,7 +126,7 @@ class Counting:
         stage = self._refused.stages.get((origin.id, self._partition, offset))
         time = max(self._times.get(topic, 0), message.timestamp()[1])
         declared = self._recounted.as_declared(message) if stage is None else None
-        left_out = offset < self._erased.get((topic, self._partition), {}).get(message.key() or b"", 0)
+        left_out = topic not in self._recounted.rekeyed and self._is_erased(topic, message)
         recount = self._erased_recount if left_out else self.recount
         usable = declared is not None and recount.add(declared, time)
         if usable:
@@ -137,4 +139,18 @@ class Counting:
             self.recount.add_erased(declared, time)
             self.published[topic].leave_open(offset)
         elif self._recounted.published:
-            self.published[topic].add(offset, self._recounted.published.caused(declared))
+            content = self._recounted.published.caused(declared)
+            # A stream sends the record of an erased user again unless it knows the deletion.
+            sent: Any = content if topic in self._recounted.rekeyed else None
+            if sent and offset < self._erased.get((topic, self._partition), {}).get(sent[0], 0):
+                self.published[topic].leave_open(offset)
+            else:
+                self.published[topic].add(offset, content)
+
+    def _is_erased(self, topic: str, message: Message) -> bool:
+        """Whether the record, or the record whose user it has, is of an erased user."""
+        places = [(topic, self._partition, message.offset() or 0)]
+        if marker := Marker.from_headers(message.headers()):
+            places.append(marker[:3])
+        key = message.key() or b""
+        return any(offset < self._erased.get((name, number), {}).get(key, 0) for name, number, offset in places)

@@ -34,6 +34,7 @@ def of_deployment(recounted: Recounted, own: App, app: App) -> Recounted:
         topics=app.topics,
         published=published and replace(published, topic=app.output(published.topic)),
         dead_letters=app.dead_letters,
+        rekeyed=app.rekeyed,
         as_declared=OwnForm(own, app),
     )
 

@@ -4,12 +4,13 @@ import math
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import Message
 
 from streamstate.app import dead_letter_topic
+from streamstate.keys import KeyCodec
 
 Entries = list[tuple[int, dict[bytes, bytes]]]
 
@@ -75,6 +76,7 @@ class Recounted:
     topics: the topics of the service's folds.
     make: a new, empty recount.
     dead_letters: the dead-letter topic.
+    rekeyed: the topics that the service sends again by user, and the codec of users.
     as_declared: a record of the deployment → the record under the service's topic name and in the service's form, None
         when it cannot be read.
     """
@@ -84,6 +86,7 @@ class Recounted:
     make: Callable[[], Recount]
     published: Published | None = None
     dead_letters: str = ""
+    rekeyed: Mapping[str, KeyCodec[Any]] = field(default_factory=dict)
     as_declared: Callable[[Message], Message | None] = lambda message: message
 
     def __post_init__(self) -> None:

@@ -1,9 +1,9 @@
 """`streamstate unload`: the answers for all keys of views, as Parquet files, from a snapshot of Redis."""
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
@@ -16,6 +16,7 @@ from streamstate.cli.answers.replay import named_view
 from streamstate.cli.output import AsJson
 from streamstate.cli.releases.live import followed, live_name
 from streamstate.cli.services import Deployment, Service, deployment, imported
+from streamstate.erasure.deletions import erased
 from streamstate.errors import Declined
 from streamstate.history.backup import manifest, snapshots
 from streamstate.history.backup.loaded import SavedPartitions, loaded
@@ -56,9 +57,9 @@ def unload(
         if not state:
             msg = f"the snapshot has no state of {of.app.name}; check STREAMSTATE_NAME and STREAMSTATE_REDIS"
             raise Declined(msg)
-        erased = _erased(of, state)
+        left_out = _erased(of, state)
         for view in asked:
-            made.append(unloading.Unloading(of.app, view, state, taken, erased).write(to))
+            made.append(unloading.Unloading(of.app, view, state, taken, left_out).write(to))
     lines = (f"{each.rows:,} rows are in {each.folder}" for each in made)
     output.show(made, *lines, as_json=as_json)
 
@@ -80,14 +81,14 @@ def _files(of: Deployment, saved: Path | None) -> Iterator[tuple[list[Path], dat
 
 def _erased(of: Deployment, state: SavedPartitions) -> Mapping[int, Set[bytes]]:
     """By partition, the users whose deletion the saved state has not applied."""
-    left_out: defaultdict[int, set[bytes]] = defaultdict(set)
+    left_out: dict[int, Set[bytes]] = {}
     topic = bootstrap.deletions(of.settings, of.topics)
     if topic and of.app.user_folds:
         deletions = topic.present()
         for partition, client in state.items():
             snapshot = bootstrap.store_over(client, of.app.name).read({partition: []})[partition]
             ids = {name: origin.id for name, origin in snapshot.origins.items()}
-            for each in deletions.asked(of.app.name, partition, ids):
-                if each.request >= (snapshot.deletions or 0):
-                    left_out[partition] |= {bound.key for bound in each.bounds.values()}
+            asked = deletions.asked(of.app.name, partition, ids)
+            waiting = [each for each in asked if each.request >= (snapshot.deletions or 0)]
+            left_out[partition] = {*chain.from_iterable(erased(waiting, partition, of.app.rekeyed).values())}
     return left_out

@@ -27,4 +27,4 @@ class Deleted:
         topic, partition = place
         # No service has an empty name: the deletions of all services count.
         asked = self._deletions.asked("", partition, {topic: topic_id})
-        return erased(asked, partition).get(place, {})
+        return erased(asked, partition, {}).get(place, {})

@@ -31,6 +31,7 @@ class Logs:
 
     def __init__(self, app: App, view: View[object], settings: ServiceSettings) -> None:
         self.app = behind(app, view)
+        self._deployed = app
         self.view_topics = app.topics_of(view)
         self.notice: Callable[[int], None] = lambda _records: None
         self._settings = settings
@@ -102,7 +103,9 @@ class Logs:
         topic = bootstrap.deletions(self._settings, self._topics)
         if topic and self.app.user_folds:
             deletions = topic.present()
-            ids = {name: origin.id for name, origin in self.origins.items()}
+            # The deletions may name topics that a fold outside the view sends again.
+            ids = {name: origin.id for name, origin in self._topics.describe(self._deployed.topics).items()}
             for partition in partitions:
-                left_out |= erased(deletions.asked(self.app.name, partition, ids), partition)
+                asked = deletions.asked(self.app.name, partition, ids)
+                left_out |= erased(asked, partition, self._deployed.rekeyed)
         return left_out

@@ -11,8 +11,11 @@ import pytest
 import yaml
 from typer.main import get_group
 
+from devkit import registry
 from devkit.docs import command_reference, data_model, profile_reference, python_reference, reference, rights, site
 from streamstate.cli.main import app
+from streamstate.profile import profile_app
+from streamstate.profile.file import parse
 from streamstate.settings import PREFIX
 from tests.findings import faults
 
@@ -104,6 +107,19 @@ def test_every_value_of_a_chart_exists() -> None:
             for name in path.split(".") if place else ():
                 assert place == {} or name in place, f"{chart}: {path}"
                 place = place and place[name]
+
+
+def test_the_page_of_deletions_names_every_written_topic_with_users() -> None:
+    words = "key: value.<member>, path: /v1/users/<key>/p, fields: {<member>: {type: int, member: <member>}}"
+    profile = (
+        f"{{name: p, topic: t, {words}, measures: {{n: {{count: all}}}}, rules: {{r: {{when: {{n: {{gt: 1}}}}}}}}}}"
+    )
+    made = profile_app(parse(profile.replace("<member>", "m")))
+    named = {"t-by-m-int": "<topic>-by-<member>-<type>", "p-rules": "<profile>-rules"}
+    apps = [made, *(service for name in registry.SERVICES if (service := registry.app(name)).user_folds)]
+    written = {named.get(topic, topic) for service in apps for topic in service.emits}
+    page = Path("docs/erase.md").read_text().partition("## Kafka's copies")[2].partition("## ")[0]
+    assert {topic for topic in written if f"`{topic}`" not in page} == set()
 
 
 def test_every_document_is_reached_from_the_navigation() -> None:

@@ -209,6 +209,8 @@ def test_a_deleted_user_stays_deleted_in_a_build_from_a_compacted_archive(
     archive(str(tmp_path), kafka, {topic: 1.0, keyed: 1.0})
     compacted = Command(releases, "services.profile", **settings).run("archive", "compact", keyed)
     assert sum(part["left_out"] for part in compacted) == RECORDS // USERS
+    first = [record for record in releases.read(keyed) if re.search(rb":3:[01]:0$", headers(record)[MARKER_HEADER])]
+    assert {record.key() for record in first} == {LONG.encode(3), LONG.encode(7)}
     cut(kafka, ends())
     client.delete(*client.scan_iter(f"{{{topic}:*"))
     with releases.make("services.profile", topic, {}, **settings):
@@ -220,10 +222,21 @@ def test_a_deleted_user_stays_deleted_in_a_build_from_a_compacted_archive(
     (second := tmp_path / "debits.yaml").write_text(file.read_text().replace("userId: int", "userId: int(text)"))
     second.write_text(second.read_text().replace(f"name: {topic}", f"name: {other}").replace(f"/{topic}", f"/{other}"))
     releases.create(f"{keyed}-text", f"{other}-dlq")
-    store = RedisStore(client, other)
-    with releases.make("services.profile", other, {}, **{**settings, "PROFILE": str(second)}):
+    for record in first:
+        # As by a stream that did not know the deletion.
+        time, kept = record.timestamp()[1], record.headers()
+        releases.out.produce(f"{keyed}-text", record.value(), record.key(), 3, timestamp=time, headers=kept)
+    releases.out.flush()
+    store, settings = RedisStore(client, other), {**settings, "PROFILE": str(second)}
+    with releases.make("services.profile", other, {}, **settings):
         until(lambda: counts(store) == counted, 120, "the build of another profile")
-    assert len(releases.read(f"{keyed}-text")) == RECORDS - RECORDS // USERS
+    assert len(releases.read(f"{keyed}-text")) == len(first) + RECORDS - RECORDS // USERS
+    monkeypatch.setenv("STREAMSTATE_PROFILE", str(second))
+    (of,) = deployments(CommandSettings.model_validate({**own, "name": other}), ["profile"])
+    assert Check(of.recounted, of.settings).run().differences == []
+    command = Command(releases, "services.profile", **settings, NAME=other)
+    then = command.run("replay", "profile", other, "7", "3", "--at", "2100-01-01")
+    assert [each["answer"] and each["answer"]["orders"]["ever"] for each in then] == [None, counted[3]]
 
 
 def test_two_releases_publish_each_record_once_and_in_order(releases: Releases, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ LONGEST_S = 1_800
 LEAST_EVENTS = 500_000
 """Events of a run with measured times: the start of a process takes the time of fewer."""
 
-_UNEQUAL = ("owner", "epoch", "begun", "ended", "target")
+_UNEQUAL = ("owner", "epoch", "begun", "ended", "target", "placed")
 """Fields of a partition that differ between two builds."""
 
 

@@ -50,7 +50,7 @@ class Crossing(msgspec.Struct):
     at: int
 
 
-_OF_TOPIC = re.compile("; ?id=([A-Za-z0-9_-]{1,64})")
+_OF_TOPIC = re.compile("; ?id=([A-Za-z0-9+/_-]{1,64})")
 """The end of a position: Kafka's id of the topic. A position without it may be of any topic of this name."""
 
 

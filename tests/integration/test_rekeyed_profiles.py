@@ -265,7 +265,8 @@ def test_two_releases_publish_each_record_once_and_in_order(releases: Releases, 
 
     send(RECORDS)
     with old:
-        until(lambda: counts(stores[0]) == counted, 120, "the first records")
+        until(lambda: all(state.ready([first, keyed]) for state in states(stores[0])), 120, "the first build")
+        assert counts(stores[0]) == counted
         command.run("stage", "profile", "--name", second)
         with new:
             command.run("wait", "profile", "--timeout", "120")

@@ -18,7 +18,8 @@ COMMAND, CONSOLE = ("streamstate.cli.main",), ("devkit.console",)
 def start(*arguments: str, **settings: str) -> subprocess.Popen[str]:
     given = {f"{PREFIX}{name}": text for name, text in (NOWHERE | settings).items()}
     environment = {name: text for name, text in os.environ.items() if not name.startswith(PREFIX)} | given
-    argv = [sys.executable, "-m", *arguments]
+    # A shell ignores SIGINT for what it runs in the background, and so would the command.
+    argv = ["env", "--default-signal=INT", sys.executable, "-m", *arguments]
     return subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

@@ -224,13 +224,15 @@ def test_two_namespaces_share_nothing(deployment: Installation, tmp_path: Path) 
     assert_profiles(deployment)
 
 
+SECURITY = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+
+
 def pod(image: str, labels: Mapping[str, str], further: Mapping[str, Any] | None = None, **container: Any) -> str:
     """A restricted pod, as JSON, with `further` members of its specification and of its container."""
-    security = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
     spec = {
         "automountServiceAccountToken": False,
         "securityContext": {"runAsNonRoot": True, "runAsUser": 10001, "seccompProfile": {"type": "RuntimeDefault"}},
-        "containers": [{"name": "executor", "image": image, "securityContext": security, **container}],
+        "containers": [{"name": "executor", "image": image, "securityContext": SECURITY, **container}],
         **(further or {}),
     }
     return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "made", "labels": labels}, "spec": spec})
@@ -251,13 +253,13 @@ def test_a_driver_may_touch_its_executors_only(deployment: Installation) -> None
         kubectl("create", "--filename", "-", driver, stdin=pod(TOOLS, executor))
     token = {"serviceAccountToken": {"path": "token"}}
     for further, refusal in (
-        ({"initContainers": [{"name": "first", "image": TOOLS}]}, "and no other containers"),
+        ({"initContainers": [{"name": "first", "image": TOOLS, "securityContext": SECURITY}]}, "no other containers"),
         ({"automountServiceAccountToken": True}, "and no token"),
         ({"serviceAccountName": "metrics-eu"}, "the default ServiceAccount"),
-        ({"hostNetwork": True}, "share nothing with their node"),
+        ({"hostNetwork": True}, "share nothing with their node|violates PodSecurity"),
         ({"nodeName": "somewhere"}, "are scheduled"),
         ({"volumes": [{"name": "tmp", "projected": {"sources": [token]}}]}, "the volumes of the stream's values"),
-        ({"volumes": [{"name": "tmp", "hostPath": {"path": "/"}}]}, "the volumes of the stream's values"),
+        ({"volumes": [{"name": "tmp", "hostPath": {"path": "/"}}]}, "the volumes of the stream|violates PodSecurity"),
         (
             {"volumes": [{"name": "spark-secret", "secret": {"secretName": "gateway-keys"}}]},
             "the volumes of the stream",

@@ -119,6 +119,8 @@ def test_each_record_counts_once_after_a_kill_between_publication_and_commit(
     stream = deployment.stream(**settings)
     try:
         folded = {TOPIC: RECORDS + BAD, KEYED: RECORDS}
+        # The stream claims once more at the end of its first build.
+        until(lambda: all(state.ready([TOPIC, KEYED]) for state in sales.states()), 180, "the first build")
         until(lambda: sales.positions() == folded, 180, "the first purchases")
         deployment.client.client_pause(60_000, all=False)
         sales.send(RECORDS)

@@ -22,11 +22,9 @@ from streamstate.state.redis import RedisStore
 from streamstate.state.redis_connections import connect
 from streamstate.state.store import Snapshot
 from tests.serving import sample
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, REQUEST_S, until
 
 USER = 7
-SETTLED_S = 180
-REFUSED_S = 180
 
 
 class Start(Protocol):
@@ -59,7 +57,7 @@ class Deployment:
 
     def delete(self) -> None:
         self.admin.delete_topics([self.topic])[self.topic].result()
-        until(lambda: self.topic not in self.admin.list_topics(timeout=5).topics, 30, "the topic to be gone")
+        until(lambda: self.topic not in self.admin.list_topics(timeout=REQUEST_S).topics, "the topic to be gone")
 
     def configure(self, name: str, value: int | str) -> None:
         """Change a property of the topic."""
@@ -117,7 +115,7 @@ class Deployment:
         child = LocalCluster.api("services.metrics", f"{self.name}-api", address, home, {**self.settings, **settings})
         child.start()
         self.started.append(child)
-        child.wait_until(lambda: answers(f"http://{address}/livez"), 30)
+        child.wait_until(lambda: answers(f"http://{address}/livez"), PATIENCE_S)
         return address
 
     def run(self, command: str, *arguments: str) -> Result:
@@ -149,7 +147,7 @@ class Deployment:
         return self.snapshot().positions.get(self.topic, 0)
 
     def folded(self, position: int) -> None:
-        until(lambda: self.position() == position, SETTLED_S, f"the position {position}")
+        until(lambda: self.position() == position, f"the position {position}")
 
 
 class Stream:
@@ -161,7 +159,7 @@ class Stream:
         self._url = f"http://{LOCALHOST}:{port}"
 
     def get(self, path: str) -> urllib3.BaseHTTPResponse:
-        return urllib3.request("GET", f"{self._url}{path}", timeout=5, retries=False)
+        return urllib3.request("GET", f"{self._url}{path}", timeout=REQUEST_S, retries=False)
 
     def refused(self, *parts: str) -> None:
         """The stream lives, and says in its log, its status and its metrics why it does not go on."""
@@ -175,7 +173,7 @@ class Stream:
                 return False
             return parts[0] in told[0]
 
-        until(says, REFUSED_S, f"a refusal since {parts[0]}")
+        until(says, f"a refusal since {parts[0]}")
         assert [part for part in parts if part not in told[0]] == []
         # The log is JSON.
         assert [part for part in parts if json.dumps(part)[1:-1] not in self.child.tail(200)] == []

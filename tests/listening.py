@@ -8,6 +8,7 @@ from typing import Any
 
 from streamstate.web.server.asgi import Asgi
 from tests.serving import Loop
+from tests.waiting import PATIENCE_S, QUIET_S
 
 
 @dataclass(frozen=True)
@@ -51,11 +52,11 @@ class Listener:
         }
         self._task = loop.run(self._begin())
 
-    def next(self, seconds: float = 5.0) -> Heard:
-        """The next event; fails when none comes in time."""
-        return self._heard.get(timeout=seconds)
+    def next(self) -> Heard:
+        """The next event; fails when none comes."""
+        return self._heard.get(timeout=PATIENCE_S)
 
-    def quiet(self, seconds: float) -> bool:
+    def quiet(self, seconds: float = QUIET_S) -> bool:
         """Whether no event comes for so long."""
         try:
             self._heard.get(timeout=seconds)

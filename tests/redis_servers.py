@@ -14,7 +14,7 @@ import redis
 
 from devkit.servers.child_process import LOCALHOST, Child, free_port
 from streamstate.state.redis_connections import NO_LOGIN, Login, connect
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 SLOTS = 16384
 
@@ -64,15 +64,15 @@ def three_nodes(home: Path) -> Iterator[list[int]]:
     ports = list(buses)
     try:
         for number, (port, bus) in enumerate(buses.items()):
-            nodes[number].wait_until(partial(answers, f"redis://{LOCALHOST}:{port}"), 10)
+            nodes[number].wait_until(partial(answers, f"redis://{LOCALHOST}:{port}"), PATIENCE_S)
             first, last = SLOTS * number // 3, SLOTS * (number + 1) // 3 - 1
             # As `redis-cli --cluster create` does. Of two nodes with one epoch, one takes a higher epoch some time, and
             # with it a slot back that it has just given away.
             tell(port, f"CLUSTER SET-CONFIG-EPOCH {number + 1}")
             tell(port, f"CLUSTER ADDSLOTSRANGE {first} {last}")
             tell(ports[0], f"CLUSTER MEET {LOCALHOST} {port} {bus}")
-        until(lambda: all("cluster_state:ok" in say(port, "CLUSTER INFO") for port in ports), 20)
-        until(lambda: all("cluster_known_nodes:3" in say(port, "CLUSTER INFO") for port in ports), 20)
+        until(lambda: all("cluster_state:ok" in say(port, "CLUSTER INFO") for port in ports))
+        until(lambda: all("cluster_known_nodes:3" in say(port, "CLUSTER INFO") for port in ports))
         yield ports
     finally:
         for one in nodes:
@@ -194,14 +194,14 @@ def watched(home: Path) -> Iterator[Watched]:
         for server in redises:
             server.start()
         for port in (first, second):
-            until(partial(answers, f"redis://{LOCALHOST}:{port}"), 20)
+            until(partial(answers, f"redis://{LOCALHOST}:{port}"))
         # A Sentinel asks the primary for its replicas when it starts, and then every ten seconds.
-        until(lambda: "state=online" in say(first, "INFO replication"), 20)
+        until(lambda: "state=online" in say(first, "INFO replication"))
         for server in sentinels:
             server.start()
         for port in ports:
-            until(partial(answers, f"redis://{LOCALHOST}:{port}"), 20)
-            until(lambda port=port: knows_all(port), 30)  # type: ignore[misc]
+            until(partial(answers, f"redis://{LOCALHOST}:{port}"))
+            until(lambda port=port: knows_all(port))  # type: ignore[misc]
         hosts = ",".join(f"{LOCALHOST}:{port}" for port in ports)
         yield Watched(redises[0], redises[1], first, second, f"redis+sentinel://{hosts}/{PRIMARY}/0")
     finally:

@@ -25,6 +25,7 @@ from streamstate.web.client.instances import Instances
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.server.asgi import Asgi
 from streamstate.web.server.flask_view import scope_of
+from tests.waiting import PATIENCE_S, REQUEST_S, transports_closed
 
 T = TypeVar("T")
 
@@ -70,7 +71,7 @@ class Loop:
         """What the client of `instances` sends."""
 
     def run(self, awaitable: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(awaitable, self._loop).result(30)
+        return asyncio.run_coroutine_threadsafe(awaitable, self._loop).result(PATIENCE_S)
 
     def wsgi(self, app: Asgi) -> Wsgi:
         """`app` for servers and clients that speak WSGI."""
@@ -104,8 +105,7 @@ async def _cancel_all() -> None:
     for task in others:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
-    # Transports close in the loop's next turn.
-    await asyncio.sleep(0.01)
+    await transports_closed()
 
 
 async def _asked(app: Asgi, environ: Any) -> tuple[int, list[tuple[str, str]], bytes]:
@@ -212,7 +212,7 @@ def running(
     child = LocalCluster.api(service, address, address, home, settings, environment)
     child.start()
     try:
-        child.wait_until(lambda: answers(probe or f"http://{address}/readyz"), timeout=60)
+        child.wait_until(lambda: answers(probe or f"http://{address}/readyz"), timeout=PATIENCE_S)
         yield child
     finally:
         # A graceful end waits for the kept connections of this process.
@@ -239,7 +239,7 @@ def scrape(client: Client) -> str:
 def scraped(address: str) -> str:
     """What a server at `address` tells Prometheus."""
     headers = {"Connection": "close"}  # the next one may reach another worker
-    return urllib3.request("GET", f"http://{address}/metrics", timeout=5, headers=headers).data.decode()
+    return urllib3.request("GET", f"http://{address}/metrics", timeout=REQUEST_S, headers=headers).data.decode()
 
 
 def forwarded(address: str) -> float | None:

@@ -54,7 +54,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 def driving(cluster: LocalCluster) -> Driving:
     """The cluster with names and plays, all of them folded, all instances ready."""
     driving = Driving.fed(cluster, SEED, EVENTS, USERS, feed.now_ms, broken=0)
-    until(cluster.ready, 120, "all instances to be ready")
+    until(cluster.ready, "all instances to be ready")
     return driving
 
 

@@ -16,7 +16,7 @@ from streamstate.state.redis import RedisStore
 from streamstate.state.redis_connections import connect
 from tests.browser.conftest import Later, Open, looks
 from tests.integration.driving import Driving
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 SOON_MS = 2_000
 PATIENT_MS = 30_000
@@ -112,7 +112,7 @@ def test_a_play_is_seen_without_a_reload(show: Open, driving: Driving) -> None:
     before = bar_width(favoured)
     play(driving, USER, (artist["id"], 1, 1))
     expect(favoured.locator(".count")).to_have_text(str(artist["countPlays"] + 1), timeout=SOON_MS)
-    until(lambda: bar_width(favoured) > before, SOON_MS / 1000, "the bar to grow")
+    until(lambda: bar_width(favoured) > before, "the bar to grow")
     assert page.evaluate("document.body.dataset.kept") == "yes"
 
 
@@ -186,7 +186,7 @@ def test_an_instance_that_goes_is_seen_and_the_page_goes_on(show: Open, driving:
         expect(service.locator(".legend .gone")).to_contain_text(address)
         expect(system.locator(".log li").first).to_contain_text("→ nobody")
         play(driving, user, (1, 1, 1))
-        until(lambda: plays(profile) == counted + 1, 30, "the play to be shown")
+        until(lambda: plays(profile) == counted + 1, "the play to be shown")
     finally:
         gone.start()
     expect(ready).to_have_count(metrics["partitions"], timeout=PATIENT_MS)
@@ -215,7 +215,7 @@ def test_partitions_that_move_and_a_state_being_built_are_seen(show: Open, drivi
     moved = metrics.locator(f".map li[data-state=ready][title*='{later.address}']")
     expect(ready).to_have_count(PARTITIONS, timeout=PATIENT_MS)
     later.streams.start()
-    later.streams.wait_until(later.owns, 90)
+    later.streams.wait_until(later.owns, PATIENCE_S)
     expect(moved).not_to_have_count(0, timeout=SOON_MS)
     expect(page.locator(".log li").filter(has_text=f"→ {later.address}").first).to_be_visible()
     progress = set()
@@ -224,7 +224,7 @@ def test_partitions_that_move_and_a_state_being_built_are_seen(show: Open, drivi
     assert any(0 < part < 1 for part in progress)
     expect(words.locator(".building")).to_be_hidden()
     later.streams.stop()
-    until(lambda: not later.owns(), 60, "partitions to move back")
+    until(lambda: not later.owns(), "partitions to move back")
     expect(moved).to_have_count(0, timeout=SOON_MS)
 
 
@@ -239,7 +239,7 @@ def test_the_page_reconnects_when_the_gateway_was_away(show: Open, driving: Driv
     finally:
         gateway.start()
     live(page)
-    until(lambda: plays(page) == counted + 1, 30, "the play to be shown")
+    until(lambda: plays(page) == counted + 1, "the play to be shown")
 
 
 def test_a_key_is_explored_and_the_address_copied(show: Open, driving: Driving) -> None:

@@ -22,7 +22,7 @@ from devkit.servers.child_process import LOCALHOST, Child, free_port
 from streamstate.web.access import internal, keys
 from tests.certificates import Authority
 from tests.e2e import feed, topics
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, REQUEST_S, until_equal
 
 ARCHIVE, GATEWAY, INFRA, OPERATOR = "archive", "gateway", "infra", "operator"
 GATEWAY_TLS, INSTANCES_TLS, INFRA_TLS = "gateway-tls", "instances-tls", "infra-tls"
@@ -64,7 +64,9 @@ class Api:
         late.
         """
         with self.pool() as pool:
-            answer = pool.request("GET", self.url + path, timeout=10, headers={"Connection": "close", **self.headers})
+            answer = pool.request(
+                "GET", self.url + path, timeout=REQUEST_S, headers={"Connection": "close", **self.headers}
+            )
             return answer.status, answer.json()
 
     def pool(self) -> urllib3.PoolManager:
@@ -104,7 +106,7 @@ class Namespace:
             together(lambda release: self.helm("uninstall", release, "--wait"), each, at_once=4)
         ours = ("--selector", "app.kubernetes.io/part-of=streamstate")
         left = ("get", "all,configmap,role,rolebinding,networkpolicy,pdb", *ours, "--output", "name")
-        until(lambda: self.kubectl(*left) == "", 120, "nothing of it to be left")
+        until_equal(lambda: self.kubectl(*left), "", "nothing of it to be left")
         self.delete()
 
     def delete(self) -> None:
@@ -175,7 +177,7 @@ class Namespace:
             child = Child(f"the port-forward to {target}", command, Path(home) / "kubectl.log")
             child.start()
             try:
-                child.wait_until(lambda: "Forwarding from" in child.tail(), 30)
+                child.wait_until(lambda: "Forwarding from" in child.tail(), PATIENCE_S)
                 yield Api(f"https://{LOCALHOST}:{port}", self._headers, self._tls)
             finally:
                 child.stop()
@@ -217,7 +219,7 @@ class Reads:
             user = draw.randint(1, feed.USERS)
             try:
                 url = f"{self.api.url}/v1/users/{user}"
-                answer = pool.request("GET", url, timeout=10, headers=self.api.headers)
+                answer = pool.request("GET", url, timeout=REQUEST_S, headers=self.api.headers)
                 profile = answer.json()
                 if answer.status != 200 or profile["warnings"] or profile["eventCount"] < self.least // feed.USERS:
                     self.failed.append(f"{answer.status} {profile}")

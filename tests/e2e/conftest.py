@@ -67,9 +67,9 @@ class Installation:
 
     def settle(self) -> None:
         """Wait until all that was sent is counted, and has names."""
-        until(lambda: plays(self.gateway) == self.sent, 120, f"{self.sent} events to be counted")
+        until(lambda: plays(self.gateway) == self.sent, f"{self.sent} events to be counted")
         named = [f"/v1/{kind}/{key}" for kind in KINDS for key in feed.KEYS]
-        until(lambda: all(self.gateway.get(path)[0] == 200 for path in named), 120, "the names")
+        until(lambda: all(self.gateway.get(path)[0] == 200 for path in named), "the names")
 
 
 def plays(api: Api) -> int:

@@ -16,11 +16,10 @@ from tests.e2e import feed
 from tests.e2e.cluster import ARCHIVE, GATEWAY, INFRA, REDIS, Api, Namespace, Reads, together
 from tests.e2e.conftest import EU, SMALL, TOOLS, TRANSPORT, Installation, plays, values_of
 from tests.e2e.images import image
-from tests.waiting import until
+from tests.waiting import until, until_equal
 
 EVENTS = 4_000
 CHANGED = {"COMMIT_RECORDS": 1_000}
-NAMES_S = 8.0
 LIMITS = f"""
 from redis import Redis
 client = Redis.from_url("{REDIS}", ssl_ca_certs="/infra/ca.crt")
@@ -35,7 +34,7 @@ def assert_profiles(deployment: Installation) -> None:
         expected = feed.profile(user, deployment.sent) | {"warnings": []}
         read = partial(deployment.gateway.get, f"/v1/users/{user}")
         with suppress(AssertionError):
-            until(lambda: read()[1].items() >= expected.items(), NAMES_S, "the names")  # noqa: B023, called here
+            until(lambda: read()[1].items() >= expected.items(), "the names")  # noqa: B023, called here
         status, profile = read()
         assert status == 200
         assert {name: profile[name] for name in expected} == expected
@@ -62,7 +61,7 @@ def test_profiles_are_what_the_events_say(deployment: Installation) -> None:
 
 def test_each_instance_owns_its_share_and_is_asked_through_its_port_forward(deployment: Installation) -> None:
     with deployment.namespace.forwarded("pod/metrics-0") as instance:
-        until(lambda: owners(instance) == {"metrics-0": 4, "metrics-1": 4}, 120, "the partitions to be shared out")
+        until_equal(lambda: owners(instance), {"metrics-0": 4, "metrics-1": 4}, "the partitions to be shared out")
     for user in range(1, feed.USERS + 1):
         assert deployment.gateway.get(f"/v1/users/{user}/metrics")[0] == 200
 
@@ -104,7 +103,7 @@ def test_no_read_fails_when_it_grows(deployment: Installation) -> None:
         deployment.settle()
     assert reads.failed == []
     with deployment.namespace.forwarded("pod/metrics-0") as instance:
-        until(lambda: sorted(owners(instance).values()) == [2, 3, 3], 120, "each of three to have its share")
+        until_equal(lambda: sorted(owners(instance).values()), [2, 3, 3], "each of three to have its share")
     assert_profiles(deployment)
 
 
@@ -112,7 +111,7 @@ def test_an_instance_that_goes_hands_over_at_once(deployment: Installation) -> N
     with Reads(deployment.gateway, deployment.sent).going_on() as reads:
         deployment.namespace.kubectl("scale", "statefulset/metrics", "--replicas=1")
         with deployment.namespace.forwarded("pod/metrics-0") as instance:
-            until(lambda: sum(owners(instance).values()) == owners(instance).get("metrics-0", 0), 120, "one to own all")
+            until(lambda: sum(owners(instance).values()) == owners(instance).get("metrics-0", 0), "one to own all")
         deployment.feed(EVENTS)
         deployment.settle()
     assert reads.failed == []
@@ -147,13 +146,13 @@ def test_no_read_fails_when_a_release_is_promoted_and_taken_back(deployment: Ins
         streamstate("wait", "--timeout", "100")
         for command, release in (("promote", "metrics-2"), ("back", "metrics"), ("promote", "metrics-2")):
             streamstate(command, "--without-gateway")
-            until(partial(live, release), 30, f"{release} to answer")
+            until(partial(live, release), f"{release} to answer")
             deployment.feed(EVENTS // 4)
             deployment.settle()
     assert reads.failed == []
     assert_profiles(deployment)
     streamstate("back", "--without-gateway")
-    until(partial(live, "metrics"), 30, "metrics to answer")
+    until(partial(live, "metrics"), "metrics to answer")
     deployment.namespace.helm("uninstall", "metrics-2", "--wait")
     streamstate("drop", "--yes")
     assert_profiles(deployment)
@@ -180,7 +179,7 @@ def archive_eu(deployment: Installation, records: int) -> None:
         said = kubectl("exec", f"{ARCHIVE}-0", "--", "streamstate", "archive", "list", "--json")
         return bool(sum(partition["end"] for partition in json.loads(said)) == records)
 
-    until(archived, 60, "the archive to have the records")
+    until(archived, "the archive to have the records")
     deployment.namespace.manage_topics("cut", EU)
 
 
@@ -193,9 +192,9 @@ def test_executors_build_a_release_from_an_archive(deployment: Installation) -> 
     settings = {"ARCHIVE": "/archive"}
     install_eu(deployment.namespace, settings=settings, extraVolumes=[volume], extraVolumeMounts=[mount])
     with deployment.namespace.forwarded("service/metrics-eu") as instance:
-        until(lambda: plays(instance) == 400, 120, "the archived events to be counted")
+        until_equal(lambda: plays(instance), 400, "the archived events to be counted")
         deployment.namespace.send(EU, 400, 400)
-        until(lambda: plays(instance) == 800, 120, "the other release to count its events")
+        until_equal(lambda: plays(instance), 800, "the other release to count its events")
         assert instance.get("/processors")[1]["service"] == "metrics-eu"
     log = deployment.namespace.kubectl("logs", "metrics-eu-0", "--container", "stream", "--tail=-1")
     assert "the archive is folded" in log
@@ -213,7 +212,7 @@ def test_two_namespaces_share_nothing(deployment: Installation, tmp_path: Path) 
     install_eu(second)
     second.send(EU, 0, 400)
     with first.forwarded("service/metrics-eu") as one, second.forwarded("service/metrics-eu") as other:
-        until(lambda: plays(other) == 400, 120, "the other namespace to count its events")
+        until_equal(lambda: plays(other), 400, "the other namespace to count its events")
         assert plays(one) == 800
         assert replace(one, headers=other.headers).get("/processors")[0] == 401
         with pytest.raises(HTTPError, match="CERTIFICATE_VERIFY_FAILED"):

@@ -10,11 +10,11 @@ from devkit.cluster.local_cluster import LocalCluster, answers
 from devkit.events import feed, sample_events
 from streamstate.kafka.producer import producer
 from tests.faults import fault_report
-from tests.faults.fleet import OTHERS, PATIENCE_S, Fleet
+from tests.faults.fleet import OTHERS, Fleet
 from tests.faults.load import READS_PER_S
 from tests.faults.trial import Trial
 from tests.integration.driving import local_cluster, running
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 SEED = 1
 EVENTS, USERS = 20_000, 300
@@ -47,7 +47,7 @@ def fleet(servers: LocalCluster) -> Iterator[Fleet]:
         servers.gateway.start()
         fleet.start("metrics-0", "metrics-1")
         servers.gateway.wait_until(lambda: answers(f"{servers.url}/readyz"), PATIENCE_S)
-        until(lambda: fleet.owned_by("metrics-0", "metrics-1"), PATIENCE_S, "both instances to own partitions")
+        until(lambda: fleet.owned_by("metrics-0", "metrics-1"), "both instances to own partitions")
         fleet.catch_up()
         yield fleet
     finally:

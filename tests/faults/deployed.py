@@ -16,7 +16,7 @@ from streamstate.settings import ServiceSettings
 from streamstate.verify.check import Check
 from streamstate.verify.own_form import of_deployment
 from streamstate.verify.replay import recounted
-from tests.deployment import SETTLED_S, Deployment
+from tests.deployment import Deployment
 from tests.faults.load import known
 from tests.integration.driving import read
 from tests.waiting import until
@@ -64,7 +64,7 @@ class Deployed(Deployment):
 
     def catch_up(self) -> float:
         started, ends = time.monotonic(), self.ends()
-        until(lambda: all(at >= ends[p] for p, at in self.positions().items()), SETTLED_S, "the stream to catch up")
+        until(lambda: all(at >= ends[p] for p, at in self.positions().items()), "the stream to catch up")
         return time.monotonic() - started
 
     def differences(self) -> list[str]:

@@ -1,5 +1,6 @@
 """A cluster with instances that start and stop separately: an instance of metrics is two processes, stream and API."""
 
+import math
 import signal
 import time
 from collections.abc import Iterable
@@ -22,12 +23,9 @@ from streamstate.state.redis import RedisStore
 from streamstate.state.redis_connections import connect
 from streamstate.verify.check import Check, Report
 from tests.faults.load import known
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 OTHERS = "others"
-PATIENCE_S = 180
-"""On a busy machine a stream takes a minute to start."""
-
 KNOWN = 100
 """So many users are read, who play no more."""
 
@@ -113,20 +111,23 @@ class Fleet:
             missing += sum(max(0, end - stand[place]) for place, end in places.items())
         return missing
 
-    def catch_up(self, within_s: float = PATIENCE_S) -> float:
-        """Wait until every state stands where the topics end now; the seconds it took."""
-        started = time.monotonic()
+    def catch_up(self) -> float:
+        """Wait until every state stands where the topics end now, while records are folded; the seconds it took."""
+        started, left = time.monotonic(), math.inf
         ends: list[Ends] = []
 
-        def caught_up() -> bool:
+        def folds() -> bool:
+            nonlocal left
             try:
                 ends[:] = ends or [self.ends()]
-                return self.behind(*ends) == 0
+                before, left = left, self.behind(*ends)
             except (RedisError, KafkaException):
                 # A client has yet to notice that its server is back.
                 return False
+            return left == 0 or left < before
 
-        until(caught_up, within_s, "the streams to catch up")
+        while left:
+            until(folds, "the streams to catch up")
         return time.monotonic() - started
 
 

@@ -27,7 +27,7 @@ def test_f29_an_archiver_is_killed_without_a_broker_or_a_disk(
             archiving.send()
             with archiving.process as process:
                 resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (FULL, resource.RLIM_INFINITY))
-                until(partial(archiving.says, "File too large"), 60, "a full disk")
+                until(partial(archiving.says, "File too large"), "a full disk")
             for _ in range(KILLS):
                 archiving.process.start()
                 archiving.send()

@@ -23,13 +23,13 @@ from streamstate.keys import LONG
 from streamstate.verify.check import Check
 from streamstate.verify.replay import recounted
 from tests.faults.conftest import UnderLoad
-from tests.faults.fleet import PATIENCE_S, Fleet
+from tests.faults.fleet import Fleet
 from tests.faults.harm import Clock
 from tests.faults.raising.model import APP as RAISING
 from tests.faults.raising.model import UNLUCKY
 from tests.integration.driving import headers, read
 from tests.serving import scraped
-from tests.waiting import until
+from tests.waiting import until, until_equal
 
 ABORTED_S = 30
 FIRST_ABORTED, FIRST_EARLY, FIRST_POISONED = 5_000_000, 6_000_000, 7_000_000
@@ -90,7 +90,7 @@ def believing(clock: Clock, fleet: Fleet) -> Iterator[str]:
         fleet.streams[name] = fleet.cluster.host([instance], "stream-clock", STATUS_PORT=status.rpartition(":")[2])
     usual.stop()
     fleet.streams[name].start()
-    until(lambda: fleet.owned_by(name, "metrics-1") and answers(f"http://{status}/livez"), PATIENCE_S, name)
+    until(lambda: fleet.owned_by(name, "metrics-1") and answers(f"http://{status}/livez"), name)
     try:
         yield status
     finally:
@@ -210,7 +210,7 @@ def test_poison(under_load: UnderLoad, fleet: Fleet) -> None:
             run.recover(fleet)
         run.times = sum(map(len, keys.values()))
         ends = {RAISING.name: fleet.ends()["metrics"]}
-        until(lambda: fleet.behind(ends) == 0, PATIENCE_S, "the fold that raises to catch up")
+        until_equal(lambda: fleet.behind(ends), 0, "the fold that raises to catch up")
         run.differences += map(str, Check(recounted(RAISING), fleet.cluster.settings).run().differences)
     for kind, poison in KINDS.items():
         letters = [headers(letter) for letter in read(fleet.cluster, f"{poison.service}-dlq")]

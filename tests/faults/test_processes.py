@@ -12,7 +12,7 @@ from devkit.servers.child_process import LOCALHOST, Child, free_port
 from streamstate.state.redis_reads import tag
 from streamstate.state.store import FORMAT
 from tests.faults.conftest import UnderLoad
-from tests.faults.fleet import OTHERS, PATIENCE_S, Fleet, send
+from tests.faults.fleet import OTHERS, Fleet, send
 from tests.integration.driving import below, strike
 from tests.waiting import until
 
@@ -22,13 +22,13 @@ ONE, OTHER, THIRD = "metrics-0", "metrics-1", "metrics-2"
 
 def revive(child: Child) -> None:
     """Start `child` again when it has ended, as Kubernetes would."""
-    until(lambda: not child.alive, PATIENCE_S, f"{child.name} to end")
+    until(lambda: not child.alive, f"{child.name} to end")
     child.start()
 
 
 def own(fleet: Fleet, *instances: str) -> None:
     """Wait until exactly these instances own the partitions."""
-    until(lambda: fleet.owned_by(*instances), PATIENCE_S, f"{' and '.join(instances)} to own all partitions")
+    until(lambda: fleet.owned_by(*instances), f"{' and '.join(instances)} to own all partitions")
 
 
 def end(children: list[Child]) -> None:
@@ -168,7 +168,7 @@ def test_f24_states_of_other_releases(under_load: UnderLoad, fleet: Fleet) -> No
             run.recover(fleet)
             client.hset(tags[claimed], "format", FORMAT + 1)
             store.claim(claimed, fleet.addresses[ONE], {})
-            until(lambda: refused(fleet, f"has the format {FORMAT + 1}"), PATIENCE_S, "a refusal")
+            until(lambda: refused(fleet, f"has the format {FORMAT + 1}"), "a refusal")
             client.hset(tags[claimed], "format", FORMAT)
             run.recover(fleet)
         assert run.reads.kinds.keys() == {"503"}

@@ -25,7 +25,6 @@ from devkit.servers.child_process import LOCALHOST, free_port
 from services.recommendations.answers import ALL_KINDS
 from streamstate.web.http.deadline import HEADER
 from tests.faults.conftest import Trying
-from tests.faults.fleet import PATIENCE_S
 from tests.faults.harm import Proxy
 from tests.faults.load import FIRST_MOVING, Read
 from tests.faults.serving import USERS, Folded, Serving
@@ -176,7 +175,7 @@ def test_f20_the_api_server_is_away(trying: Trying, serving: Serving, monkeypatc
                 time.sleep(AWAY_S)
                 api_server = Served(server, answer)
                 run.times += 1
-                until(partial(asked_again, api_server), PATIENCE_S, "the gateway to ask again")
+                until(partial(asked_again, api_server), "the gateway to ask again")
         api_server.stop()
         run.recount(behind)
     assert run.reads.failed <= len(run.reads.all) / 1_000

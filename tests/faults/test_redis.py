@@ -16,7 +16,7 @@ from devkit.servers.child_process import free_port
 from devkit.servers.redis import Redis
 from streamstate.kafka.producer import producer, send_all
 from tests.faults.conftest import USERS, UnderLoad
-from tests.faults.fleet import KNOWN, PATIENCE_S, Fleet, recounted
+from tests.faults.fleet import KNOWN, Fleet, recounted
 from tests.faults.harm import Proxy, kill_losing_a_second
 from tests.waiting import until
 
@@ -45,7 +45,7 @@ def test_f3_a_replica_that_lags_takes_over(under_load: UnderLoad, fleet: Fleet, 
             replica.start()
             copy = redis.Redis.from_url(replica.url)
             copy.replicaof("127.0.0.1", str(primary.port))
-            until(partial(in_step, copy), PATIENCE_S, "the replica to be in step")
+            until(partial(in_step, copy), "the replica to be in step")
             run.moment()
             copy.replicaof("NO", "ONE")
             run.moment()
@@ -84,7 +84,7 @@ def test_f7_replies_of_redis_are_lost(under_load: UnderLoad, fleet: Fleet) -> No
         fleet.streams[name].start()
         for _ in run.seeds():
             proxy.dropped, proxy.every = 0, run.draw.randint(5, 15)
-            until(lambda: proxy.dropped >= 3, PATIENCE_S, "replies to be lost")
+            until(lambda: proxy.dropped >= 3, "replies to be lost")
             dropped += proxy.dropped
             proxy.every = 0
             run.recover(fleet)

@@ -14,7 +14,7 @@ from devkit.repeating import repeating
 from streamstate.kafka.producer import producer
 from tests.faults import soak_report
 from tests.faults.conftest import Trying
-from tests.faults.fleet import OTHERS, PATIENCE_S, Fleet
+from tests.faults.fleet import OTHERS, Fleet
 from tests.faults.load import FIRST_MOVING, Reading, Writing
 from tests.faults.soaking import SAMPLE_S, BusyUser, Harm, Samples
 from tests.faults.test_processes import ONE, OTHER, THIRD, end, own, revive
@@ -25,8 +25,6 @@ MINUTES = float(os.environ.get("MINUTES", "60"))
 USERS = 100_000
 BUSY, BUSY_EVENTS = FIRST_MOVING + USERS, 1_000_000
 PAUSE_S = 30.0
-BACKLOG_S = 900.0
-"""A million events of a partition wait for a single writer."""
 
 
 def kill_a_part(fleet: Fleet, draw: random.Random) -> None:
@@ -65,8 +63,8 @@ def delete_a_user(fleet: Fleet, draw: random.Random) -> None:
         receipt = urllib3.request("GET", f"{path}/deletion", timeout=10, retries=False)
         return receipt.status == 200 and bool(receipt.json()["done"])
 
-    until(taken, PATIENCE_S, "all services to take a deletion")
-    until(done, PATIENCE_S, "a user to be deleted")
+    until(taken, "all services to take a deletion")
+    until(done, "a user to be deleted")
 
 
 FAULTS: tuple[Callable[[Fleet, random.Random], None], ...] = (kill_a_part, delete_a_user, kill_an_owner, rebalance)
@@ -77,7 +75,7 @@ def play_a_million(fleet: Fleet) -> None:
     draw = random.Random(BUSY).randrange
     events = (records.event(BUSY, draw(60), draw(200), draw(900), 1_000 * n) for n in range(BUSY_EVENTS))
     feed.send_events(producer(fleet.bootstrap), events)
-    fleet.catch_up(BACKLOG_S)
+    fleet.catch_up()
 
 
 def test_f25_soak(trying: Trying, fleet: Fleet) -> None:

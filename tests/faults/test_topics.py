@@ -13,7 +13,6 @@ from devkit.cluster.local_cluster import LocalCluster
 from streamstate.processing.fitness import LOST
 from tests.faults.conftest import Trying
 from tests.faults.deployed import PLAYS, USERS, Deployed
-from tests.faults.fleet import PATIENCE_S
 from tests.waiting import until
 
 NOTICED_S = 30
@@ -43,7 +42,7 @@ def widen(deployment: Deployed, partitions: int) -> float:
     added, reason = time.monotonic(), f"has {partitions} partitions and had {deployment.partitions}"
     deployment.running.refused(reason)
     seconds = time.monotonic() - added
-    until(lambda: refused_to_read(deployment, reason), PATIENCE_S, "the API to refuse")
+    until(lambda: refused_to_read(deployment, reason), "the API to refuse")
     return seconds
 
 

@@ -85,7 +85,7 @@ class Archiving:
     def settle(self) -> float:
         """Wait until the archive has all; the seconds."""
         started = time.monotonic()
-        until(self.has_all, 60, "the archive to have all")
+        until(self.has_all, "the archive to have all")
         return time.monotonic() - started
 
     def wait(self) -> None:

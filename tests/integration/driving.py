@@ -25,9 +25,7 @@ from streamstate.kafka.history import TopicHistory
 from streamstate.kafka.producer import producer
 from streamstate.verify.check import Check
 from streamstate.verify.recount import Difference
-from tests.waiting import until
-
-SETTLED_S = 120
+from tests.waiting import REQUEST_S, until
 
 
 def local_cluster(home: Path, **plan: Any) -> LocalCluster:
@@ -76,7 +74,7 @@ class Driving:
 
     def settle(self) -> None:
         """Wait until every state has reached the ends of its topics."""
-        until(self._is_settled, SETTLED_S, "the streams to catch up")
+        until(self._is_settled, "the streams to catch up")
 
     def _is_settled(self) -> bool:
         if self.cluster.behind() == 0:
@@ -86,7 +84,7 @@ class Driving:
         return False
 
     def get(self, path: str) -> urllib3.BaseHTTPResponse:
-        return urllib3.request("GET", f"{self.cluster.url}{path}", timeout=10, retries=False)
+        return urllib3.request("GET", f"{self.cluster.url}{path}", timeout=REQUEST_S, retries=False)
 
     def regions(self) -> dict[str, int]:
         """The totals that the service clicks answers."""
@@ -99,7 +97,7 @@ class Driving:
 
     def lines(self, url: str) -> list[str]:
         """The text at `url`, line by line."""
-        return urllib3.request("GET", url, timeout=10, retries=False).data.decode().splitlines()
+        return urllib3.request("GET", url, timeout=REQUEST_S, retries=False).data.decode().splitlines()
 
     def read(self, topic: str) -> list[Message]:
         """Every record of `topic`, partition by partition."""
@@ -138,7 +136,7 @@ def strike(stream: Child, part: str, draw: Random) -> None:
         found[:] = parts(stream)[part]
         return bool(found)
 
-    until(some, SETTLED_S, f"{stream.name} to have a {part}")
+    until(some, f"{stream.name} to have a {part}")
     draw.choice(found).kill()
 
 

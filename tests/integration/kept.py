@@ -23,7 +23,7 @@ from streamstate.state.redis_connections import connect
 from streamstate.verify.check import Check
 from streamstate.verify.redis_state import RedisState
 from tests.archiving import archive
-from tests.deployment import SETTLED_S, Stream
+from tests.deployment import Stream
 from tests.integration.releases import Releases
 from tests.waiting import until
 
@@ -84,7 +84,7 @@ class Kept:
         return {place: snapshots[place[1]].positions.get(place[0], 0) for place in self.ends}
 
     def settle(self) -> None:
-        until(lambda: self.positions == self.ends, SETTLED_S, "the build")
+        until(lambda: self.positions == self.ends, "the build")
 
     def keep(self, deleted: float = 0.5, **shares: float) -> None:
         """Archive the first part of each topic, by default 60 %, and delete the share `deleted` from Kafka."""
@@ -115,4 +115,4 @@ class Kept:
     def move(self) -> None:
         """Wait until the state has moved on."""
         before = sum(self.positions.values())
-        until(lambda: sum(self.positions.values()) > before, SETTLED_S, "a commit")
+        until(lambda: sum(self.positions.values()) > before, "a commit")

@@ -30,7 +30,7 @@ from streamstate.state.redis_connections import connect
 from streamstate.verify.check import Check
 from tests.deployment import Start
 from tests.integration.driving import read
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 PARTITIONS = 4
 
@@ -98,11 +98,11 @@ class Releases:
                 snapshots = store.read({partition: [] for partition in range(width)})
                 return all(snapshots[p].positions.get(topic, 0) == end for (topic, p), end in ends.items())
 
-            until(reached, 120, f"{name} to catch up")
+            until(reached, f"{name} to catch up")
             report = Check(deployed.recounted, command).run()
             assert report.records > 0
             assert report.differences == []
-            until(lambda: bool(deployed.topics.members(f"team.{name}")), 120, f"{name} to be in its group")
+            until(lambda: bool(deployed.topics.members(f"team.{name}")), f"{name} to be in its group")
         finally:
             stream.stop()
 
@@ -152,4 +152,4 @@ class Command:
         """The command, killed before or after one of its writes."""
         argv = [sys.executable, "-c", KILLED, str(write), when, *arguments]
         environment = os.environ | self._environment
-        assert subprocess.run(argv, env=environment, timeout=120, check=False).returncode == -9
+        assert subprocess.run(argv, env=environment, timeout=PATIENCE_S, check=False).returncode == -9

@@ -6,13 +6,13 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from devkit.servers.child_process import LOCALHOST, free_port
+from tests.waiting import until_fits
 
 _BLOCK = re.compile(r"^```sh\n(.*?)^```$(?:\n+```(?:json|text)\n(.*?)^```$)?", re.DOTALL | re.MULTILINE)
 _PORT = re.compile(re.escape(LOCALHOST) + ":([0-9]+)")
@@ -70,16 +70,16 @@ class Terminal:
         text, _, status = end.partition(_END)
         return Printed("\n".join([*printed, text]).strip(), int(status))
 
-    def follow(self, example: Example, seconds: float) -> None:
-        """Type the lines; the last one again and again, until it prints the answer. Fails after `seconds`."""
+    def follow(self, example: Example) -> None:
+        """Type the lines; the last one again and again, until it prints the answer."""
         *before, question = example.lines
         for line in before:
             assert self.run(line).status == 0, line
-        end, printed = time.monotonic() + seconds, self.run(question)
-        while not (printed.status == 0 if example.answer is None else same(example.answer, printed.text)):
-            assert time.monotonic() < end, f"{question} printed {printed}, not {example.answer}"
-            time.sleep(0.1)
-            printed = self.run(question)
+
+        def fits(printed: Printed) -> bool:
+            return printed.status == 0 if example.answer is None else same(example.answer, printed.text)
+
+        until_fits(lambda: self.run(question), fits, f"{question} to print {example.answer}")
 
     def close(self) -> None:
         """End the shell and its running children."""

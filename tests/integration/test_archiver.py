@@ -28,7 +28,7 @@ def test_each_record_is_archived_once_through_kills(archiving: Archiving) -> Non
     for _ in range(2):
         archiving.process.start()
         archiving.send()
-        until(partial(archiving.has_more_than, archiving.files()), 30, "a file")
+        until(partial(archiving.has_more_than, archiving.files()), "a file")
         archiving.process.kill()
         archiving.send()
     archiving.process.start()

@@ -29,7 +29,7 @@ from streamstate.state.redis_reads import tag
 from streamstate.web.http.request import POSITION
 from tests.deployment import USER, Deployment
 from tests.serving import sample, scraped
-from tests.waiting import until
+from tests.waiting import REQUEST_S, until, until_equal
 
 ERASED = 8
 BEFORE = 5
@@ -72,7 +72,7 @@ def erase(of: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
         deletions = bootstrap.deletions(own.settings, own.topics)
         assert deletions
         deletions.request(own.app, str(ERASED))
-    until(lambda: of.client.exists(f"{tag(of.name, 0)}:numbers:{ERASED}") == 0, 60, "the user to be deleted")
+    until_equal(lambda: of.client.exists(f"{tag(of.name, 0)}:numbers:{ERASED}"), 0, "the user to be deleted")
 
 
 @contextmanager
@@ -83,7 +83,9 @@ def reading(address: str) -> Iterator[Callable[[], list[int]]]:
     def read() -> None:
         while not stop.is_set():
             for user in (USER, ERASED):
-                got = urllib3.request("GET", f"http://{address}/v1/users/{user}/metrics", timeout=10, retries=False)
+                got = urllib3.request(
+                    "GET", f"http://{address}/v1/users/{user}/metrics", timeout=REQUEST_S, retries=False
+                )
                 assert got.status in ({200, 503} if user == USER else {404, 503}), got.data
                 if got.status == 200:
                     position = int(got.headers[POSITION].rpartition("=")[2])
@@ -113,7 +115,7 @@ def test_a_state_is_restored_beside_its_stream_and_erased_users_stay_erased(
     played.send(50)
     played.folded(150)
     with reading(address) as statuses:
-        until(lambda: statuses().count(200) > 5, 30, "answers")
+        until(lambda: statuses().count(200) > 5, "answers")
         [restored] = answer(played, "restore", folder, "metrics", "--yes")
         assert restored["partitions"] == [
             {"partition": 0, "positions": {played.topic: 100}, "replaces": {played.topic: 150}}
@@ -121,7 +123,7 @@ def test_a_state_is_restored_beside_its_stream_and_erased_users_stay_erased(
         played.send(10)
         played.folded(160)
         before = len(statuses())
-        until(lambda: statuses()[before:].count(200) > 5, 30, "answers")
+        until(lambda: statuses()[before:].count(200) > 5, "answers")
     assert played.command("verify", status=0)["differences"] == []
     assert played.snapshot().values[0]["#"] == 160 - BEFORE
 
@@ -134,14 +136,14 @@ def test_a_killed_restore_leaves_the_partition_refused_and_no_redis_server(playe
     argv = [sys.executable, "-m", "streamstate.cli.main", "restore", folder, "metrics", "--yes"]
     environment = {**os.environ, **variables(played.settings)}
     with subprocess.Popen(argv, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        until(lambda: played.store.half_commit(0) is not None, 60, "the restore to begin")
+        until(lambda: played.store.half_commit(0) is not None, "the restore to begin")
         servers = psutil.Process(process.pid).children()
         process.kill()
     assert [server.name() for server in servers] == ["redis-server"]
     psutil.wait_procs(servers, 10)
     assert not any(server.is_running() and server.status() != psutil.STATUS_ZOMBIE for server in servers)
     address = played.api()
-    got = urllib3.request("GET", f"http://{address}/v1/users/{USER}/metrics", timeout=10, retries=False)
+    got = urllib3.request("GET", f"http://{address}/v1/users/{USER}/metrics", timeout=REQUEST_S, retries=False)
     assert (got.status, got.json()["type"].rpartition(":")[2]) == (503, "not-ready")
     assert "run the restore again" in str(played.command("status", status=1)["faults"])
     [file] = Path(folder).glob("*.rdb")

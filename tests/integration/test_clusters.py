@@ -19,10 +19,9 @@ from streamstate.app import dead_letter_topic
 from streamstate.kafka.producer import producer
 from tests.deployment import USER, Deployment
 from tests.integration.releases import Releases
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, REQUEST_S, until, until_equal
 
 TOPIC, DELETIONS = "plays-of-two-clusters", "deletions-of-two-clusters"
-WAIT_S = 90
 
 
 class AtCluster(Deployment):
@@ -62,7 +61,7 @@ class AtCluster(Deployment):
     def begin(self, child: Child, address: str) -> None:
         child.start()
         self.started.append(child)
-        child.wait_until(lambda: answers(f"http://{address}/livez"), WAIT_S)
+        child.wait_until(lambda: answers(f"http://{address}/livez"), PATIENCE_S)
 
 
 @pytest.fixture
@@ -74,7 +73,7 @@ def second(tmp_path: Path) -> Iterator[Kafka]:
 
 
 def ask(method: str, url: str) -> Any:
-    return urllib3.request(method, url, timeout=10, retries=False).json()
+    return urllib3.request(method, url, timeout=REQUEST_S, retries=False).json()
 
 
 def test_services_of_two_kafka_clusters_are_one_system(releases: Releases, second: Kafka, tmp_path: Path) -> None:
@@ -93,7 +92,7 @@ def test_services_of_two_kafka_clusters_are_one_system(releases: Releases, secon
             answer = ask("GET", f"{user}?parts=metrics,habits")
             return answer.get("eventCount"), (answer.get("habits") or {}).get("plays", {}).get("ever")
 
-        until(lambda: counts() == (5, 8), WAIT_S, "both to be counted")
+        until_equal(counts, (5, 8), "both to be counted")
         shown = ask("GET", f"http://{gateway}/v1/system")["services"]
         assert {each["name"]: each["lag"] for each in shown} == {"metrics": 0, "profile": 0}
         # A command works at the Kafka of its environment.
@@ -104,7 +103,7 @@ def test_services_of_two_kafka_clusters_are_one_system(releases: Releases, secon
         assert "STREAMSTATE_KAFKA names another Kafka" in str(habits.command("status")["faults"])
         # The deletion of a user is requested at both.
         assert {each["service"] for each in ask("DELETE", user)["services"]} == {plays.name, habits.name}
-        until(lambda: ask("GET", f"{user}/deletion").get("done", False), WAIT_S, "the deletion")
+        until(lambda: ask("GET", f"{user}/deletion").get("done", False), "the deletion")
         assert counts() == (None, None)
     finally:
         plays.close()

@@ -18,7 +18,7 @@ from services.clicks.model import CLICKS_PER_REGION, UNKNOWN, USER_CLICKS
 from streamstate.cli.main import app
 from streamstate.kafka.admin import Topics
 from streamstate.state.store import FORMAT
-from tests.integration.driving import SETTLED_S, Driving
+from tests.integration.driving import Driving
 from tests.waiting import until
 
 Run = Callable[..., Result]
@@ -209,7 +209,7 @@ def test_totals_that_are_too_high_are_corrected(driving: Driving, run: Run) -> N
     driving.out.flush()
     driving.settle()
     totals = driving.regions()
-    until(lambda: last() == totals, SETTLED_S, "the totals of the state")
+    until(lambda: last() == totals, "the totals of the state")
     for region, total in ((UNKNOWN, 2**50), ("nowhere", 7)):
         driving.out.produce(CLICKS_PER_REGION, b"%d" % total, region)
     driving.out.flush()
@@ -218,7 +218,7 @@ def test_totals_that_are_too_high_are_corrected(driving: Driving, run: Run) -> N
         "nowhere": (7, None),
         UNKNOWN: (2**50, totals[UNKNOWN]),
     }
-    until(lambda: last() == totals | {"nowhere": 0}, 30, "the totals of the state")
+    until(lambda: last() == totals | {"nowhere": 0}, "the totals of the state")
     driving.out.produce(USER_CLICKS, b"5", b"a user")
     driving.out.flush()
-    until(lambda: last()[UNKNOWN] == totals[UNKNOWN] + 5, SETTLED_S, "the next total")
+    until(lambda: last()[UNKNOWN] == totals[UNKNOWN] + 5, "the next total")

@@ -17,7 +17,7 @@ from streamstate.kafka.dlq.topic import is_halting
 from tests.deployment import USER, Deployment
 from tests.integration.driving import headers, read
 from tests.integration.releases import Releases
-from tests.waiting import until
+from tests.waiting import now_ms, until, until_equal
 
 
 def test_a_topic_that_is_to_be_written_and_is_missing_is_named_before_a_record_needs_it(deployment: Deployment) -> None:
@@ -28,7 +28,7 @@ def test_a_topic_that_is_to_be_written_and_is_missing_is_named_before_a_record_n
     stream = deployment.stream()
     advice = f"the topic {dead_letters} cannot be read"
     stream.refused(advice)
-    until(lambda: any(advice in fault for fault in deployment.command("status")["faults"]), 30, "status to name it")
+    until(lambda: any(advice in fault for fault in deployment.command("status")["faults"]), "status to name it")
     deployment.create()
     deployment.folded(100)
 
@@ -59,14 +59,14 @@ def test_another_environment_in_the_consumer_group_is_refused_before_it_takes_pa
 def test_who_needs_a_silent_kafka_says_since_when_until_it_answers(deployment: Deployment) -> None:
     stream = deployment.build()
     api = deployment.api()
-    until(lambda: answers(f"http://{api}/readyz"), 30, "the API to be ready")
+    until(lambda: answers(f"http://{api}/readyz"), "the API to be ready")
     broker = psutil.Process(deployment.cluster.kafka.pid)
     broker.suspend()
     since = f"has not answered since {time.strftime('%Y-%m-%dT%H:', time.gmtime())}"
     try:
-        until(lambda: since in str(stream.get("/readyz").json().get("reasons")), 60, "the stream to say so")
-        until(lambda: since in get(f"http://{api}/readyz").get("kafka", ""), 30, "the API to say so")
-        until(lambda: since in str(get(f"http://{api}/processors")["instances"]), 30, "the stream to report it")
+        until(lambda: since in str(stream.get("/readyz").json().get("reasons")), "the stream to say so")
+        until(lambda: since in get(f"http://{api}/readyz").get("kafka", ""), "the API to say so")
+        until(lambda: since in str(get(f"http://{api}/processors")["instances"]), "the stream to report it")
         answer = urllib3.request("GET", f"http://{api}/v1/users/{USER}/metrics")
         assert (answer.status, answer.json()["eventCount"]) == (200, 100)
         assert int(answer.headers["State-Age-Ms"]) > 10_000
@@ -74,8 +74,8 @@ def test_who_needs_a_silent_kafka_says_since_when_until_it_answers(deployment: D
         assert told in deployment.run("status").output
     finally:
         broker.resume()
-    until(lambda: "kafka" not in get(f"http://{api}/readyz"), 60, "the API to hear of Kafka")
-    until(lambda: stream.get("/readyz").status == 200, 60, "the stream to go on")
+    until(lambda: "kafka" not in get(f"http://{api}/readyz"), "the API to hear of Kafka")
+    until_equal(lambda: stream.get("/readyz").status, 200, "the stream to go on")
     deployment.send(10)
     deployment.folded(110)
 
@@ -92,7 +92,7 @@ def test_an_instance_without_partitions_is_told_so(servers: LocalCluster) -> Non
             member = Membership(servers.kafka.bootstrap, "members", str(number), 10_000, told)
             member.start(LISTENING_EVENTS)
             stack.callback(member.stop)
-        until(lambda: sorted(map(len, held.values())) == [0, *[1] * 8], 60, "a share each")
+        until(lambda: sorted(map(len, held.values())) == [0, *[1] * 8], "a share each")
 
 
 # Invalid records, sent to a deployment of its own: no record stops or spoils the rest.
@@ -117,7 +117,7 @@ def test_records_from_the_future_and_from_before_1970(deployment: Deployment) ->
     Before 1970, Spark reads it by another calendar.
     """
     deployment.configure("message.timestamp.after.max.ms", LONG_MAX)
-    now = int(time.time() * 1_000)
+    now = now_ms()
     deployment.put(now, now + 30 * DAY_MS, now + 1, NANOSECONDS, now + 2, NANOSECONDS, now + 3, ZERO_OF_GO, -2)
     expected = {(b"timestamp", b"%d" % offset) for offset in (1, 3, 5, 7, 8)}
     stream = deployment.stream()
@@ -146,7 +146,7 @@ def test_a_topic_of_broken_records_stops_the_stream_before_it_is_dead_lettered(d
     def faults() -> str:
         return "; ".join(deployment.command("status")["faults"])
 
-    until(lambda: "roll back the release" in faults(), 30, "status to say so too")
+    until(lambda: "roll back the release" in faults(), "status to say so too")
     assert "stream-0 does not fold" in faults()
     listed = deployment.command("dlq list")
     assert listed["by_reason"]["not committed: DecodeError"] >= 3
@@ -172,7 +172,7 @@ LOOKED_S = 3
 def test_a_build_at_a_rate(deployment: Deployment) -> None:
     deployment.send(MANY)
     deployment.stream(BUILD_RATE=str(RATE))
-    until(deployment.position, 60, "the first commit")
+    until(deployment.position, "the first commit")
     assert deployment.command("throttle", "0") == {
         "service": deployment.name, "rate": 0, "partitions": 1, "dry_run": False,
     }  # fmt: skip

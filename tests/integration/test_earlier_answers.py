@@ -1,7 +1,6 @@
 """Answers that the APIs gave, replayed from the topics; training sets; and the answers for all keys, unloaded."""
 
 import json
-import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -29,8 +28,8 @@ from streamstate.history.answers.unloading import MANIFEST, POSITION
 from streamstate.state.store import offsets_of
 from streamstate.view import encoded, parameters
 from streamstate.web.http.request import POSITION as HEADER
-from tests.integration.driving import SETTLED_S, Driving
-from tests.waiting import until
+from tests.integration.driving import Driving
+from tests.waiting import REQUEST_S, now_ms, until
 
 ROUNDS, EVENTS, USERS = 2, 400, 25
 DELETED = 876_543_210_987
@@ -74,7 +73,7 @@ def given(driving: Driving) -> Sequence[Given]:
     found: list[Given] = []
     for number in range(ROUNDS):
         driving.feed(islice(driving.events, EVENTS))
-        now = round(time.time() * 1_000)
+        now = now_ms()
         for user in range(USERS):
             key, value = event(user, user % 7, 1, 1, now)
             driving.out.produce(LISTENING_EVENTS, value, key)
@@ -85,7 +84,7 @@ def given(driving: Driving) -> Sequence[Given]:
         # A tick is folded after earlier states: the order of a replay is the order of time.
         driving.settle()
         for user in range(USERS):
-            driving.out.produce(TICK, b"", str(user).encode(), timestamp=round(time.time() * 1_000))
+            driving.out.produce(TICK, b"", str(user).encode(), timestamp=now_ms())
         driving.out.flush()
         found += [ask(driving, name, str(user), now) for user in range(USERS) for name in VIEWS]
         driving.settle()
@@ -145,10 +144,10 @@ def deleted(driving: Driving, given: Sequence[Given]) -> str:
     driving.out.flush()
     driving.settle()
     assert ask(driving, "metrics", str(DELETED), 0).body != b"null"
-    asked = urllib3.request("DELETE", f"{driving.cluster.url}/v1/users/{DELETED}", timeout=10, retries=False)
+    asked = urllib3.request("DELETE", f"{driving.cluster.url}/v1/users/{DELETED}", timeout=REQUEST_S, retries=False)
     assert asked.status == 202, asked.data
     place = asked.headers["Location"]
-    until(lambda: driving.get(place).json().get("done", False), SETTLED_S, "the services to forget the user")
+    until(lambda: driving.get(place).json().get("done", False), "the services to forget the user")
     return str(DELETED)
 
 
@@ -159,7 +158,7 @@ def test_a_training_set_has_the_answers_of_each_row(
     view = named_view(of, "metrics")
     some = islice((each for each in given if each.app == "metrics"), 0, None, 3)
     rows = [(each.key, each.at + offset) for each in some for offset in (-1, 0)]
-    rows.append((deleted, round(time.time() * 1_000)))
+    rows.append((deleted, now_ms()))
     (tmp_path / "rows.csv").write_text("key,time\n" + "".join(f"{key},{at}\n" for key, at in rows))
     to = str(tmp_path / "set")
     made = json.loads(

@@ -15,8 +15,8 @@ from services.events import LISTENING_EVENTS
 from services.notifications.model import OPEN, TICK
 from services.recommendations.recount import unpacked
 from streamstate.keys import LONG, sortable
-from tests.integration.driving import SETTLED_S, Driving
-from tests.waiting import until
+from tests.integration.driving import Driving
+from tests.waiting import REQUEST_S, until, until_equal
 
 USER = 987_654_321_012
 """An id whose digits occur nowhere else, so that a search finds every trace."""
@@ -42,12 +42,12 @@ def delete(driving: Driving) -> str:
     places: list[str] = []
 
     def accepted() -> bool:
-        asked = urllib3.request("DELETE", f"{driving.cluster.url}{PATH}", timeout=10, retries=False)
+        asked = urllib3.request("DELETE", f"{driving.cluster.url}{PATH}", timeout=REQUEST_S, retries=False)
         assert asked.status in (202, 503), asked.data
         places.extend([asked.headers["Location"]] if asked.status == 202 else [])
         return bool(places)
 
-    until(accepted, 30, "all services to take the request")
+    until(accepted, "all services to take the request")
     return places[0]
 
 
@@ -113,21 +113,21 @@ def active(driving: Driving) -> Driving:
     """The ring, where the user is known to all services."""
     play(driving, 3)
     assert driving.get(f"{PATH}/metrics").json()["eventCount"] == 3
-    until(lambda: set(export(driving)) >= set(SERVICES), 30, "all services to hold something of the user")
+    until(lambda: set(export(driving)) >= set(SERVICES), "all services to hold something of the user")
     assert len(places(driving)) > len(SERVICES)
     return driving
 
 
 def test_nothing_names_a_user_who_was_deleted(active: Driving) -> None:
     place = delete(active)
-    until(lambda: done(active, place), SETTLED_S, "the services to forget the user")
+    until(lambda: done(active, place), "the services to forget the user")
     told = active.get(place).json()
     assert {each["service"] for each in told["services"]} >= set(SERVICES)
-    until(lambda: places(active) == [], SETTLED_S, "the graphs to be loaded without the user")
+    until_equal(lambda: places(active), [], "the graphs to be loaded without the user")
     redis.Redis(port=active.cluster.redis.port).flushall()
-    until(lambda: active.cluster.ready() and done(active, place), SETTLED_S, "the state to be built again")
+    until(lambda: active.cluster.ready() and done(active, place), "the state to be built again")
     active.settle()
-    until(lambda: places(active) == [], SETTLED_S, "the graphs to be loaded without the user")
+    until_equal(lambda: places(active), [], "the graphs to be loaded without the user")
 
     play(active, 1)
     assert active.get(f"{PATH}/metrics").json()["eventCount"] == 1

@@ -33,7 +33,7 @@ from tests.collector import Collector
 from tests.integration.driving import headers
 from tests.integration.releases import PARTITIONS, Releases
 from tests.unit.formats.serializers import SERIALIZERS
-from tests.waiting import until
+from tests.waiting import REQUEST_S, until, until_equal
 
 PLAYS = 3_000
 START_MS = 1_750_000_000_000
@@ -128,7 +128,7 @@ def folded(releases: Releases, name: str) -> int:
 
 
 def text(url: str) -> tuple[int, str]:
-    answer = urllib3.request("GET", url, timeout=5, retries=False)
+    answer = urllib3.request("GET", url, timeout=REQUEST_S, retries=False)
     return answer.status, answer.data.decode()
 
 
@@ -208,20 +208,20 @@ def test_a_registry_that_is_away_holds_up_what_has_a_schema_that_is_not_known_ye
     (held,) = {partition_of(LONG.encode(7), PARTITIONS)}
     with releases.released(METRICS, "metrics-away", topics, STATUS_PORT=str(port), **producing.settings):
         producing.send(plays[:1_000], producing.first)
-        until(lambda: folded(releases, "metrics-away") == 1_000, 120, "the plays of a known schema")
+        until_equal(lambda: folded(releases, "metrics-away"), 1_000, "the plays of a known schema")
         registry.kill()
         late = [ListeningEvent(7, 1, 1, 1, START_MS)]
         producing.send(late, third)
         producing.send(plays[1_000:2_000], producing.first)
         elsewhere = [play for play in plays[1_000:2_000] if partition_of(LONG.encode(play.user_id), PARTITIONS) != held]
-        until(lambda: folded(releases, "metrics-away") >= 1_000 + len(elsewhere), 120, "the other partitions")
-        until(lambda: waiting(port) == 1, 30, "the metric to say that a partition waits")
+        until(lambda: folded(releases, "metrics-away") >= 1_000 + len(elsewhere), "the other partitions")
+        until_equal(lambda: waiting(port), 1, "the metric to say that a partition waits")
         status, reason = text(f"http://127.0.0.1:{port}/readyz")
         assert (status, f"these partitions wait for a schema: plays-away:{held}" in reason) == (503, True)
         assert folded(releases, "metrics-away") == 1_000 + len(elsewhere)
         registry.start()
-        until(lambda: folded(releases, "metrics-away") == 2_001, 120, "all plays")
-        until(lambda: waiting(port) == 0, 30, "the metric to say that nothing waits")
+        until_equal(lambda: folded(releases, "metrics-away"), 2_001, "all plays")
+        until_equal(lambda: waiting(port), 0, "the metric to say that nothing waits")
     assert counted(releases, "metrics-away") == {"dead_letters": 0, MISPLACED: 0}
 
 
@@ -268,10 +268,10 @@ def test_outputs_register_their_schemas_or_are_refused(
     with releases.released(
         NAMES, "names-avro", {LISTENING_EVENTS: "plays-named", ENRICHED: topic}, **settings
     ) as stream:
-        until(lambda: refused(stream, port), 120, "the refusal")
+        until(lambda: refused(stream, port), "the refusal")
         assert f"the schema registry refuses the schema for {subject}" in stream.tail(200)
         client.set_config(subject, ServerConfig(compatibility=ConfigCompatibilityLevel.NONE))
-        until(lambda: traced(collector, "names-avro-stream") >= len(plays), 120, "a span of each micro-batch")
+        until(lambda: traced(collector, "names-avro-stream") >= len(plays), "a span of each micro-batch")
     read: Any = AvroDeserializer(client)
     context = SerializationContext(topic, MessageField.VALUE)
     values = [read(record.value(), context) for record in releases.read(topic)]
@@ -291,10 +291,10 @@ def test_outputs_by_the_latest_schema_register_nothing(
     with releases.released(
         NAMES, "names-latest", {LISTENING_EVENTS: "plays-latest", ENRICHED: topic}, **settings
     ) as of:
-        until(lambda: f"has no version of {subject}; register one" in of.tail(200), 120, "the refusal")
+        until(lambda: f"has no version of {subject}; register one" in of.tail(200), "the refusal")
         other = Registered(json.dumps({**names, "fields": names["fields"][1:]}), "AVRO")
         client.register_schema(subject, other)
-        until(lambda: f"schema of {subject}" in of.tail(200), 120, "the next refusal")
+        until(lambda: f"schema of {subject}" in of.tail(200), "the next refusal")
         client.register_schema(subject, Registered(json.dumps({**names, "fields": [*names["fields"], added]}), "AVRO"))
     assert client.get_versions(subject) == [1, 2]
     read: Any = AvroDeserializer(client)

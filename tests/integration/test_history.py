@@ -15,11 +15,10 @@ from services.names.model import APP as NAMES
 from streamstate import bootstrap
 from streamstate.state.operations import Fields
 from streamstate.verify.redis_state import RedisState
-from tests.deployment import SETTLED_S
 from tests.integration.kept import PARTITIONS, PLAYS, USERS, Kept
 from tests.integration.releases import Releases
 from tests.integration.test_slices import backlog
-from tests.waiting import until
+from tests.waiting import REQUEST_S, until, until_equal
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +63,7 @@ def test_a_deleted_user_stays_deleted(played: Kept) -> None:
 
     assert counted() == PLAYS // USERS
     with played.stream(DELETIONS=deletions):
-        until(lambda: counted() == 0, SETTLED_S, "the user to be deleted")
+        until_equal(counted, 0, "the user to be deleted")
     played.empty()
     played.build(DELETIONS=deletions)
     assert counted() == 0
@@ -131,7 +130,7 @@ def test_a_topic_created_anew_is_refused(played: Kept) -> None:
     topic = played.names[LISTENING_EVENTS]
     admin = AdminClient({"bootstrap.servers": played.kafka, "log_level": 0})
     admin.delete_topics([topic])[topic].result()
-    until(lambda: topic not in admin.list_topics(timeout=5).topics, 30, "the topic to be gone")
+    until(lambda: topic not in admin.list_topics(timeout=REQUEST_S).topics, "the topic to be gone")
     played.releases.create(topic, partitions=PARTITIONS)
     with played.stream() as stream:
         stream.refused("the topic was created anew; move the folder away")

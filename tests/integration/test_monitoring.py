@@ -14,11 +14,10 @@ from devkit.cluster.local_cluster import answers
 from devkit.servers.child_process import LOCALHOST, Child, free_port
 from streamstate.cli.main import app
 from tests.integration.driving import Driving
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, REQUEST_S, until
 
 RULES = Path("charts/monitoring/rules.yaml").resolve()
 RATE_INTERVAL = "10s"
-SCRAPED_S = 60
 EMPTY = {
     "Alerts that fire": "nothing is wrong for as long as an alert waits",
     "Reads that fail or are refused": "every read is answered",
@@ -54,13 +53,13 @@ class Prometheus:
 
     def start(self) -> None:
         self._child.start()
-        self._child.wait_until(lambda: answers(f"{self._url}/-/ready"), timeout=30)
+        self._child.wait_until(lambda: answers(f"{self._url}/-/ready"), timeout=PATIENCE_S)
 
     def stop(self) -> None:
         self._child.stop()
 
     def api(self, path: str, **fields: str) -> Any:
-        answer = urllib3.request("GET", f"{self._url}/api/v1/{path}", fields=fields, timeout=10).json()
+        answer = urllib3.request("GET", f"{self._url}/api/v1/{path}", fields=fields, timeout=REQUEST_S).json()
         assert answer["status"] == "success", answer
         return answer["data"]
 
@@ -105,7 +104,7 @@ def test_every_target_can_be_scraped(prometheus: Prometheus) -> None:
     def failing() -> dict[str, str]:
         return {of["scrapeUrl"]: of["lastError"] for of in prometheus.api("targets")["activeTargets"]}
 
-    until(lambda: not any(failing().values()) and prometheus.has_data("up == 1"), SCRAPED_S, "every scrape")
+    until(lambda: not any(failing().values()) and prometheus.has_data("up == 1"), "every scrape")
     assert prometheus.services("up == 0") == set()
 
 
@@ -122,11 +121,11 @@ def test_a_panel_has_data(driving: Driving, prometheus: Prometheus, title: str, 
     if title in EMPTY:
         shown()
     else:
-        until(shown, SCRAPED_S, f"data of {query}")
+        until(shown, f"data of {query}")
 
 
 def test_every_rule_can_be_evaluated(prometheus: Prometheus) -> None:
-    until(lambda: all(rule["health"] == "ok" for rule in prometheus.rules().values()), SCRAPED_S, "the rules")
+    until(lambda: all(rule["health"] == "ok" for rule in prometheus.rules().values()), "the rules")
     written = [
         rule.get("alert", rule.get("record"))
         for group in yaml.safe_load(RULES.read_text())["groups"]
@@ -138,7 +137,7 @@ def test_every_rule_can_be_evaluated(prometheus: Prometheus) -> None:
 def test_every_metric_of_a_rule_has_data(driving: Driving, prometheus: Prometheus) -> None:
     ask(driving)
     metrics = set().union(*(metrics_of(rule["query"]) for rule in prometheus.rules().values()))
-    until(lambda: all(map(prometheus.has_data, metrics)), SCRAPED_S, f"data of {metrics}")
+    until(lambda: all(map(prometheus.has_data, metrics)), f"data of {metrics}")
 
 
 def test_no_service_looks_as_if_it_were_down(prometheus: Prometheus) -> None:

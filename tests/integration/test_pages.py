@@ -14,10 +14,9 @@ from tests.deployment import Deployment
 from tests.integration.releases import Releases
 from tests.integration.served import served
 from tests.integration.terminal import ANYTHING, Example, Terminal, examples, run_python
-from tests.waiting import until
+from tests.waiting import REQUEST_S, until
 
 RECOMMENDATIONS, FORMATS, PROFILE = "docs/recommendations.md", "docs/formats.md", Path("docs/profile.md")
-ANSWERED_S = 60
 
 
 def follow(releases: Releases, url: str, typed: Iterable[Example]) -> None:
@@ -26,7 +25,7 @@ def follow(releases: Releases, url: str, typed: Iterable[Example]) -> None:
         for example in typed:
             # Names are of another service.
             answer = (example.answer or "").replace('"warnings":[]', f'"warnings":"{ANYTHING}"')
-            terminal.follow(example._replace(answer=answer or None), ANSWERED_S)
+            terminal.follow(example._replace(answer=answer or None))
 
 
 def test_recommendations_are_controlled(releases: Releases, tmp_path: Path) -> None:
@@ -56,10 +55,10 @@ def test_a_play_of_the_year_2100_is_clamped(releases: Releases, tmp_path: Path) 
         run_python("docs/using.md", releases.cluster.kafka.bootstrap)
 
         def clamped() -> bool:
-            answer = urllib3.request("GET", f"{url}/v1/users/1/metrics", timeout=5).json()
+            answer = urllib3.request("GET", f"{url}/v1/users/1/metrics", timeout=REQUEST_S).json()
             return str(answer.get("lastListeningEvent")).startswith(str(datetime.now(UTC).date() + timedelta(days=1)))
 
-        until(clamped, ANSWERED_S, "a last play of tomorrow")
+        until(clamped, "a last play of tomorrow")
 
 
 def test_events_of_one_kind_are_counted(releases: Releases, tmp_path: Path) -> None:

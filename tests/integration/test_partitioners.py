@@ -20,7 +20,7 @@ from streamstate.verify.check import Check
 from tests.deployment import Deployment
 from tests.integration.releases import Releases
 from tests.integration.served import served
-from tests.waiting import until
+from tests.waiting import REQUEST_S, until
 
 PARTITIONS = 8
 LIBRDKAFKA = {"murmur2": "murmur2_random", "crc32": "consistent_random", "fnv1a": "fnv1a_random"}
@@ -76,14 +76,14 @@ class Visits:
         return served(self.deployment, "profile", self._home, PROFILE=str(self.file), **settings)
 
     def get(self, url: str, visitor: str) -> Any:
-        return urllib3.request("GET", f"{url}/v1/visitors/{visitor}/{self.name}", timeout=5, retries=False)
+        return urllib3.request("GET", f"{url}/v1/visitors/{visitor}/{self.name}", timeout=REQUEST_S, retries=False)
 
     def folded(self, records: int) -> None:
         def reached() -> bool:
             states = self.deployment.store.read({partition: [] for partition in range(PARTITIONS)})
             return sum(state.positions.get(self.name, 0) for state in states.values()) == records
 
-        until(reached, 180, "the visits")
+        until(reached, "the visits")
 
     def command(self, *arguments: str) -> Result:
         settings = self._releases.cluster.settings
@@ -120,7 +120,7 @@ def test_the_partitioner_of_a_producer_by_its_defaults_is_named_and_then_its_key
     assert (checked.exit_code, f"visits.yaml:4: {named}" in checked.stdout) == (1, True), checked.output
     with visits.served() as url:
         visits.folded(len(VISITORS))
-        until(lambda: visits.warnings() == [named], 60, "the status to name the partitioner")
+        until(lambda: visits.warnings() == [named], "the status to name the partitioner")
         found = answers(visits, url)
         unknown = next(visitor for visitor in VISITORS if visitor not in found)
         assert visits.get(url, unknown).json()["detail"] == f"nothing is known of this key in visits; {named}"
@@ -130,7 +130,7 @@ def test_the_partitioner_of_a_producer_by_its_defaults_is_named_and_then_its_key
     with visits.served() as url:
         visits.send()
         visits.folded(2 * len(VISITORS))
-        until(lambda: answers(visits, url) == dict.fromkeys(VISITORS, 2), 60, "all visitors")
+        until(lambda: answers(visits, url) == dict.fromkeys(VISITORS, 2), "all visitors")
         assert "check the key" in visits.get(url, "nobody").json()["detail"]
         (step,) = urllib3.request("GET", f"{url}/v1/route/visits/{VISITORS[0]}").json()["views"]
         place = partition_of(VISITORS[0].encode(), PARTITIONS, "crc32")
@@ -150,6 +150,6 @@ def test_records_of_several_partitioners_are_said_to_need_the_key_from_the_value
     formats = json.dumps({visits.name: {"partitioner": "fnv1a"}})
     with visits.served(FORMATS=formats) as url:
         visits.folded(len(VISITORS))
-        until(lambda: answers(visits, url) == dict.fromkeys(VISITORS, 1), 60, "all visitors")
+        until(lambda: answers(visits, url) == dict.fromkeys(VISITORS, 1), "all visitors")
         visits.send()
-        until(lambda: "key from the value" in visits.get(url, "nobody").json()["detail"], 60, "the answer to name it")
+        until(lambda: "key from the value" in visits.get(url, "nobody").json()["detail"], "the answer to name it")

@@ -120,16 +120,16 @@ def test_each_record_counts_once_after_a_kill_between_publication_and_commit(
     try:
         folded = {TOPIC: RECORDS + BAD, KEYED: RECORDS}
         # The stream claims once more at the end of its first build.
-        until(lambda: all(state.ready([TOPIC, KEYED]) for state in sales.states()), 180, "the first build")
-        until(lambda: sales.positions() == folded, 180, "the first purchases")
+        until(lambda: all(state.ready([TOPIC, KEYED]) for state in sales.states()), "the first build")
+        until(lambda: sales.positions() == folded, "the first purchases")
         deployment.client.client_pause(60_000, all=False)
         sales.send(RECORDS)
-        until(lambda: len(releases.read(KEYED)) > RECORDS, 60, "a publication")
+        until(lambda: len(releases.read(KEYED)) > RECORDS, "a publication")
         sales.kill_at_commit(stream.child)
         assert sales.positions() == folded
         deployment.stream(**settings)
         all_sent = 2 * RECORDS + BAD
-        until(lambda: sales.positions() == {TOPIC: all_sent, KEYED: len(releases.read(KEYED))}, 180, "all purchases")
+        until(lambda: sales.positions() == {TOPIC: all_sent, KEYED: len(releases.read(KEYED))}, "all purchases")
         sent = releases.read(KEYED)
         assert len({headers(record)[MARKER_HEADER] for record in sent}) == 2 * RECORDS
         assert (sales.counts(REPEATS), sales.counts("dead_letters")) == (len(sent) - 2 * RECORDS, BAD)
@@ -170,7 +170,7 @@ def test_a_partition_is_ready_only_with_the_records_that_its_stream_was_still_se
 
     settings = {"PROFILE": str(file), "ADVERTISE": f"{LOCALHOST}:1", "BUILD_RATE": str(SLOW // 4)}
     with releases.make("services.profile", topic, {}, **settings):
-        until(built, 120, "the build")
+        until(built, "the build")
     assert {p: {*seen} for p, seen in ready.items()} == {p: {n * SLOW // USERS} for p, n in of_partition.items()}
 
 
@@ -204,10 +204,10 @@ def test_a_deleted_user_stays_deleted_in_a_build_from_a_compacted_archive(
         releases.out.produce(topic, value, partition=number % PARTITIONS)
     releases.out.flush()
     with releases.make("services.profile", topic, {}, **settings):
-        until(lambda: built(ends()), 120, "the first build")
+        until(lambda: built(ends()), "the first build")
         asked.request(of.app, "7")
         counted[7] = 0
-        until(lambda: counts(store) == counted, 60, "the deletion")
+        until(lambda: counts(store) == counted, "the deletion")
     archive(str(tmp_path), kafka, {topic: 1.0, keyed: 1.0})
     compacted = Command(releases, "services.profile", **settings).run("archive", "compact", keyed)
     assert sum(part["left_out"] for part in compacted) == RECORDS // USERS
@@ -217,7 +217,7 @@ def test_a_deleted_user_stays_deleted_in_a_build_from_a_compacted_archive(
     client.delete(*client.scan_iter(f"{{{topic}:*"))
     with releases.make("services.profile", topic, {}, **settings):
         sent = 3 * RECORDS - RECORDS // USERS
-        until(lambda: built(ends()) and sum(ends().values()) == sent, 120, "the build from the archive")
+        until(lambda: built(ends()) and sum(ends().values()) == sent, "the build from the archive")
     report = Check(of.recounted, of.settings).run()
     assert (report.records, report.differences) == (sent, [])
     other = "debits"
@@ -231,7 +231,7 @@ def test_a_deleted_user_stays_deleted_in_a_build_from_a_compacted_archive(
     releases.out.flush()
     store, settings = RedisStore(client, other), {**settings, "PROFILE": str(second)}
     with releases.make("services.profile", other, {}, **settings):
-        until(lambda: counts(store) == counted, 120, "the build of another profile")
+        until(lambda: counts(store) == counted, "the build of another profile")
     assert len(releases.read(f"{keyed}-text")) == len(first) + RECORDS - RECORDS // USERS
     monkeypatch.setenv("STREAMSTATE_PROFILE", str(second))
     (of,) = deployments(CommandSettings.model_validate({**own, "name": other}), ["profile"])
@@ -267,7 +267,7 @@ def test_two_releases_publish_each_record_once_and_in_order(releases: Releases, 
 
     send(RECORDS)
     with old:
-        until(lambda: all(state.ready([first, keyed]) for state in states(stores[0])), 120, "the first build")
+        until(lambda: all(state.ready([first, keyed]) for state in states(stores[0])), "the first build")
         assert counts(stores[0]) == counted
         command.run("stage", "profile", "--name", second)
         with new:
@@ -277,7 +277,7 @@ def test_two_releases_publish_each_record_once_and_in_order(releases: Releases, 
                 command.run(order, "profile", "--without-gateway")
                 # More than the margin of the cut, in each partition.
                 send(PARTITIONS * 2 * AHEAD)
-                until(lambda: all(counts(store) == counted for store in stores), 60, "all records in both")
+                until(lambda: all(counts(store) == counted for store in stores), "all records in both")
             assert len(set(markers())) == len(markers()) == counted.total()
             own = {"NAME": second, "RELEASE_OF": first}
             assert [command.run("verify", "profile", **each)[0]["differences"] for each in ({}, own)] == [[], []]

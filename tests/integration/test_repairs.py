@@ -14,7 +14,6 @@ from streamstate.state.operations import Fields
 from streamstate.state.redis_reads import tag
 from streamstate.state.store import Snapshot
 from tests.deployment import Deployment
-from tests.integration.driving import SETTLED_S
 from tests.integration.fragile.model import APP, COUNTS, FIXED, LATER, POISON, TOPIC
 from tests.integration.releases import Releases
 from tests.waiting import until
@@ -62,10 +61,10 @@ class Fragile(Deployment):
 
     def reached(self, partition: int, offset: int, **counts: int) -> None:
         """Wait until the state is at `offset` with these `counts`, and recount the state."""
-        until(lambda: self.state(partition).positions.get(TOPIC, 0) == offset, SETTLED_S, f"offset {offset}")
+        until(lambda: self.state(partition).positions.get(TOPIC, 0) == offset, f"offset {offset}")
         assert self.state(partition).values == [counts]
         # A stream reports its end of failures after its first batch.
-        until(lambda: not self.command("status")["faults"], SETTLED_S, "a stream without faults")
+        until(lambda: not self.command("status")["faults"], "a stream without faults")
         assert self.command("verify", status=0)["differences"] == []
 
     def refusal(self, command: str, *arguments: str) -> str:
@@ -85,7 +84,7 @@ def fragile(releases: Releases) -> Iterator[Fragile]:
 
 def test_a_record_that_stops_the_stream_is_skipped_for_good(fragile: Fragile) -> None:
     fragile.send_values(0, b"good", POISON, b"good")
-    until(lambda: "the query stopped" in fragile.started[0].tail(50), SETTLED_S, "the stream to stop")
+    until(lambda: "the query stopped" in fragile.started[0].tail(50), "the stream to stop")
     assert fragile.state(0).positions.get(TOPIC, 0) == 0
     assert fragile.command("skip", TOPIC, "0", "1", "--reason", "kills", "--dry-run", status=0)["dry_run"]
     skipped = fragile.command("skip", TOPIC, "0", "1", "--reason", "kills the worker", status=0)
@@ -160,7 +159,7 @@ def test_a_partition_that_holds_half_a_commit_holds_up_no_other_and_is_folded_as
     fragile.send_values(2, b"late")
     fragile.send_values(0, b"new")
     at = other.positions[TOPIC] + 1
-    until(lambda: fragile.state(0).positions[TOPIC] == at, SETTLED_S, "the other partition to be folded")
+    until(lambda: fragile.state(0).positions[TOPIC] == at, "the other partition to be folded")
     report = fragile.command("status", status=1)
     assert (
         "STREAMSTATE_PACKAGE=tests.integration.fragile streamstate reset fragile --partition 2`" in report["faults"][0]
@@ -175,7 +174,7 @@ def test_half_a_commit_that_changed_nothing_is_mended_without_a_rebuild(fragile:
 
     at, counts = fragile.state(2).positions.get(TOPIC, 0), tag(APP.name, 2) + f":{COUNTS}"
     fragile.send_values(2, b"whole")
-    until(lambda: fragile.state(2).positions.get(TOPIC, 0) > at, SETTLED_S, "the record to be folded")
+    until(lambda: fragile.state(2).positions.get(TOPIC, 0) > at, "the record to be folded")
     whole = fragile.state(2)
     fragile.client.hincrby(tag(APP.name, 2), "begun", 1)
     fragile.client.hincrby(counts, "whole", 1)
@@ -183,7 +182,7 @@ def test_half_a_commit_that_changed_nothing_is_mended_without_a_rebuild(fragile:
     assert [difference["place"] for difference in report["differences"]] == [counts]
     assert "stopped half way" in report["faults"][0]
     fragile.send_values(2, b"after")
-    until(lambda: said("stream-0 does not fold"), SETTLED_S, "the stream to refuse the partition")
+    until(lambda: said("stream-0 does not fold"), "the stream to refuse the partition")
     assert said("streamstate verify fragile --mend`")
     fragile.client.hincrby(counts, "whole", -1)
     report = fragile.command("verify", "--mend", status=0)

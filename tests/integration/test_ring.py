@@ -29,7 +29,7 @@ from streamstate.keys import LONG, partition_of
 from streamstate.web.partition_map import PATH
 from tests.integration.driving import Driving
 from tests.serving import sample
-from tests.waiting import until
+from tests.waiting import until, until_equal
 
 RECENT = 50
 
@@ -65,10 +65,10 @@ def test_a_name_that_changes_or_goes_shows_at_once(driving: Driving) -> None:
     key = (1).to_bytes(8, "big")
     send("artists", json.dumps({"id": 1, "name": "Renamed ✨"}).encode(), key)
     driving.out.flush()
-    until(lambda: driving.get("/v1/artists/1").json().get("name") == "Renamed ✨", 30, "the new name")
+    until_equal(lambda: driving.get("/v1/artists/1").json().get("name"), "Renamed ✨", "the new name")
     send("artists", None, key)
     driving.out.flush()
-    until(lambda: driving.get("/v1/artists/1").status == 404, 30, "the tombstone to delete the name")
+    until_equal(lambda: driving.get("/v1/artists/1").status, 404, "the tombstone to delete the name")
     found = driving.get("/v1/many?artists=1&artists=2&albums=1").json()
     assert found["artists"]["1"] is None
     assert found["artists"]["2"]["id"] == found["albums"]["1"]["id"] + 1 == 2
@@ -92,7 +92,7 @@ def test_an_event_can_be_walked_within_two_seconds(driving: Driving) -> None:
         started = time.monotonic()
         for address in driving.cluster.addresses["recommendations"]:
             path = f"http://{address}/v1/users/{user}/recommendations/tracks"
-            until(partial(_walked, path), 30, "the play to be walked")
+            until(partial(_walked, path), "the play to be walked")
         return time.monotonic() - started
 
     assert not _walked(f"{driving.cluster.url}/v1/users/{NEWCOMER}/recommendations/tracks")
@@ -188,18 +188,18 @@ def test_what_an_open_transaction_holds_back_is_not_read(
     out.begin_transaction()
     try:
         send(out)
-        until(lambda: answered(USER) == 503, 30, "the state to be too old")
+        until_equal(lambda: answered(USER), 503, "the state to be too old")
         (address, *_) = driving.cluster.addresses["recommendations"]
         ends = get(f"http://{address}/processors")["partitions"][PLACE[1]]
         assert ends["ends"][LISTENING_EVENTS] - ends["positions"][LISTENING_EVENTS] == 1
-        until(lambda: held_back() == 1, 30, "the stream to tell of the record")
+        until_equal(held_back, 1, "the stream to tell of the record")
         assert told(driving, "streamstate_stream_lag") == 1
         printed = run("status", "metrics").stdout
         assert f"an open transaction holds back 1 records of {LISTENING_EVENTS}:{PLACE[1]} since 20" in printed
     finally:
         out.abort_transaction()
     driving.settle()
-    until(lambda: answered(1) == 200, 60, "the state to be fresh")
+    until_equal(lambda: answered(1), 200, "the state to be fresh")
     assert "an open transaction" not in run("status", "metrics").stdout
 
 

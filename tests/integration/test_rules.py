@@ -22,7 +22,7 @@ from tests.integration.dying.model import DEATHS, died
 from tests.integration.releases import PARTITIONS, Releases
 from tests.integration.served import served
 from tests.integration.terminal import Terminal
-from tests.waiting import until
+from tests.waiting import REQUEST_S, until, until_equal
 
 PAGE = Path("docs/rules.md").read_text()
 [YAML] = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
@@ -43,10 +43,10 @@ class Serving:
         self._releases = releases
         self.deployment = deployment
         self.url = url
-        until(lambda: self.get("/v1/users/alarms/count?where=plays_ever.ge.1").status == 200, 120, "the state")
+        until_equal(lambda: self.get("/v1/users/alarms/count?where=plays_ever.ge.1").status, 200, "the state")
 
     def get(self, path: str) -> Any:
-        return urllib3.request("GET", f"{self.url}{path}", timeout=5, retries=False)
+        return urllib3.request("GET", f"{self.url}{path}", timeout=REQUEST_S, retries=False)
 
     def play(self, users: Any, times: int, first: int = 0) -> None:
         """Plays of `users` in turn."""
@@ -60,7 +60,7 @@ class Serving:
         """The ids and contents of the events of a stream."""
         given = {"Last-Event-ID": last_id} if last_id else {}
         with urllib3.request(
-            "GET", f"{self.url}{path}", headers=given, preload_content=False, timeout=60, retries=False
+            "GET", f"{self.url}{path}", headers=given, preload_content=False, timeout=REQUEST_S, retries=False
         ) as stream:
             assert stream.status == 200
             place = ""
@@ -110,7 +110,7 @@ def test_crossings_and_sizes_are_exact_through_killed_workers(serving: Serving, 
     assert next(size for _, size in sizes if size["count"] == len(USERS))["exact"]
     assert sorted(serving.get(f"/v1/users/alarms/find?{FOUND}").json()["keys"]) == [*USERS]
 
-    until(lambda: serving.folded() == len(USERS) * PLAYS, 60, "the rest of the plays")
+    until(lambda: serving.folded() == len(USERS) * PLAYS, "the rest of the plays")
     assert died().stat().st_size >= DEATHS
     sent = releases.read(SENT)
     once = {Marker.decode(headers(record)[MARKER_HEADER]): json.loads(record.value() or b"") for record in sent}
@@ -130,5 +130,5 @@ def test_crossings_and_sizes_are_exact_through_killed_workers(serving: Serving, 
     serving.play([other], 1)
     assert next(sizes)[1] == {"count": len(USERS) + 1, "exact": True}
     assert next(hundreds)[1]["key"] == next(rest)[1]["key"] == other
-    until(lambda: serving.folded() == len(USERS) * PLAYS + 100, 60, "all plays")
+    until(lambda: serving.folded() == len(USERS) * PLAYS + 100, "all plays")
     assert serving.verified() == (len(USERS) * PLAYS + 100, [], [])

@@ -36,9 +36,8 @@ from streamstate.web.http.request import AGE
 from tests import signer as signing
 from tests.integration import company
 from tests.integration.company import Company, Issuer
-from tests.integration.driving import SETTLED_S
 from tests.serving import sample
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, REQUEST_S, until, until_equal
 
 SECRETS = ('pass"word\\-of-kafka', "another-word-of-kafka", "word-of-redis", "new-word-of-redis", "secret-of-a-client")
 FIRST, SECOND, REDIS, REDIS_SECOND, OF_CLIENT = SECRETS
@@ -133,13 +132,15 @@ class Running:
 
     def clicks(self) -> int:
         try:
-            answer = urllib3.request("GET", f"http://{self.address}/v1/regions/{UNKNOWN}", timeout=5, retries=False)
+            answer = urllib3.request(
+                "GET", f"http://{self.address}/v1/regions/{UNKNOWN}", timeout=REQUEST_S, retries=False
+            )
             return int(answer.json().get("clicks", 0)) if answer.headers.get(AGE) else 0
         except HTTPError:
             return 0
 
     def metric(self, name: str) -> float | None:
-        text = urllib3.request("GET", f"http://{LOCALHOST}:{self.status}/metrics", timeout=5).data.decode()
+        text = urllib3.request("GET", f"http://{LOCALHOST}:{self.status}/metrics", timeout=REQUEST_S).data.decode()
         return sample(text, name, service=self.case.name, partition="0")
 
 
@@ -173,7 +174,7 @@ def running(request: pytest.FixtureRequest, servers: Company, tmp_path: Path, sc
     stream.start()
     api.start()
     try:
-        stream.wait_until(lambda: answers(f"http://{LOCALHOST}:{status}/readyz"), 120)
+        stream.wait_until(lambda: answers(f"http://{LOCALHOST}:{status}/readyz"), PATIENCE_S)
         yield Running(case, stream, status, api, address, scratch)
     finally:
         api.stop()
@@ -186,8 +187,8 @@ def python_path() -> str:
 
 
 def test_it_folds_what_it_may_read_and_ends_when_it_is_told(running: Running, servers: Company, tmp_path: Path) -> None:
-    until(lambda: running.clicks() >= USERS, SETTLED_S, "all clicks to be counted and their age to be known")
-    until(lambda: running.metric("streamstate_stream_lag") == 0, 30, "the lag to be told")
+    until(lambda: running.clicks() >= USERS, "all clicks to be counted and their age to be known")
+    until_equal(lambda: running.metric("streamstate_stream_lag"), 0, "the lag to be told")
     process = psutil.Process(running.stream.pid)
     if running.case is SCRAM:
         rotate(running, servers, tmp_path)
@@ -216,7 +217,7 @@ class MSKAuthTokenProvider:
         calls.append(region)
         login = urllib3.make_headers(basic_auth=os.environ["SIGNER_LOGIN"])
         answer = urllib3.request("POST", os.environ["SIGNER_URL"], headers=login).json()
-        return answer["access_token"], int(time.time() * 1_000) + 4_000
+        return answer["access_token"], now_ms() + 4_000
 """
 
 
@@ -251,10 +252,10 @@ def test_every_client_logs_in_by_tokens_of_the_signer_and_renews_them(
         [end] = Topics(kafka, security=security).ends([place]).values()
         assert len([*read_to_end(kafka, {place: 0}, security)]) == end > 0
         assert send_all(producer(kafka, security), [(TOKEN.app.dead_letters, None, b"a letter", [])]) == 1
-        until(lambda: bool(held and held[-1]), 30, "the group to assign partitions")
+        until(lambda: bool(held and held[-1]), "the group to assign partitions")
         calls = import_module(signing.MODULE).calls
         before = len(calls)
-        until(lambda: len(calls) > before, 30, "a token to be renewed")
+        until(lambda: len(calls) > before, "a token to be renewed")
         assert set(calls) == {"eu-central-1"}
     finally:
         member.stop()
@@ -310,12 +311,12 @@ def rotate(running: Running, servers: Company, home: Path) -> None:
     servers.tell_redis(f"ACL SETUSER {running.case.name} <{REDIS}")
     servers.set_password(running.case.name, SECOND)
     (home / "kafka").write_text(SECOND)
-    until(lambda: runs() > started, SETTLED_S, "the stream to fold with the new password")
+    until(lambda: runs() > started, "the stream to fold with the new password")
     servers.tell_redis(f"CLIENT KILL USER {running.case.name}")
     # Kafka has no connection by the former password any more.
     time.sleep(2 * company.REAUTH_S)
     send(producer(servers.kafka.bootstrap), b"2")
-    until(lambda: running.clicks() == before + 2 * USERS, SETTLED_S, "the clicks after the rotation to be counted once")
+    until(lambda: running.clicks() == before + 2 * USERS, "the clicks after the rotation to be counted once")
     assert (running.stream.pid, running.api.pid) == pids
     assert running.stream.alive
     assert running.api.alive

@@ -27,7 +27,7 @@ from streamstate.state.redis import RedisStore
 from streamstate.state.redis_connections import connect
 from tests.integration.emitting.model import APP, IN, OUT, TOTALS
 from tests.integration.releases import PARTITIONS, Command, Releases
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, REQUEST_S, until, until_equal
 
 PACKAGE, SECOND = "tests.integration.emitting", "emitting-2"
 KEYS = [f"key-{number}" for number in range(12)]
@@ -88,8 +88,8 @@ def test_outputs_are_published_once_through_killed_promotions(releases: Releases
     feed = Feed(releases)
     old = releases.make(PACKAGE, "emitting", {}, FUTURE_MS="60000")
     with feed.running(), old:
-        until(lambda: letters(releases.read(APP.dead_letters)), 60, "a dead letter")
-        until(lambda: command.run("releases", "emitting")[0]["state"] == "ready", 60, "the first release")
+        until(lambda: letters(releases.read(APP.dead_letters)), "a dead letter")
+        until_equal(lambda: command.run("releases", "emitting")[0]["state"], "ready", "the first release")
         command.run("stage", "emitting", "--name", SECOND)
         new = releases.make(PACKAGE, SECOND, {}, RELEASE_OF="emitting", FUTURE_MS=str(10**12), ADVERTISE="127.0.0.1:1")
         with new:
@@ -103,7 +103,7 @@ def test_outputs_are_published_once_through_killed_promotions(releases: Releases
             command.run("back", "emitting", "--without-gateway")
             answer = command.run("promote", "emitting", "--without-gateway")
             assert answer["seconds"] < 5
-            until(lambda: not command.run("releases", "emitting")[0]["owes"], 60, "the first release to owe nothing")
+            until(lambda: not command.run("releases", "emitting")[0]["owes"], "the first release to owe nothing")
             for order in ("status", "verify"):
                 assert [of["service"] for of in command.run(order, "emitting")] == [SECOND]
             check(releases, command, feed, ("emitting", SECOND))
@@ -148,7 +148,7 @@ class Serving:
         """Read a key: an answer has no more records than were sent."""
         time.sleep(0.05)
         try:
-            answer = urllib3.request("GET", f"{self.url}/v1/emitted/{KEYS[0]}", timeout=5, retries=False)
+            answer = urllib3.request("GET", f"{self.url}/v1/emitted/{KEYS[0]}", timeout=REQUEST_S, retries=False)
         except HTTPError as error:
             self.failed.append(error)
             return
@@ -171,7 +171,7 @@ def restart(serving: Serving, releases: Releases, part: str) -> None:
     if part == "gateway":
         serving.gateway.kill()
         serving.gateway.start()
-        serving.gateway.wait_until(lambda: answers(f"{serving.url}/readyz"), 60)
+        serving.gateway.wait_until(lambda: answers(f"{serving.url}/readyz"), PATIENCE_S)
     elif part == "redis":
         releases.cluster.redis.kill()
         releases.cluster.redis.start()
@@ -204,13 +204,13 @@ def test_a_switch_ends_whatever_is_killed_within(releases: Releases, tmp_path: P
         stack.enter_context(feed.running())
         for child in (serving.streams[0], *serving.children):
             stack.enter_context(child)
-        until(lambda: command.run("releases", "emitting")[0]["state"] == "ready", 60, "the first release")
+        until_equal(lambda: command.run("releases", "emitting")[0]["state"], "ready", "the first release")
         command.run("stage", "emitting", "--name", second)
         stack.enter_context(serving.streams[1])
         stack.enter_context(repeating(lambda: serving.read(feed)))
         command.run("wait", "emitting", "--timeout", "60")
-        until(partial(serving.has_answered, 1), 30, "an answer")
-        until(lambda: serving.knows(second), 60, "the gateway to reach the second release")
+        until(partial(serving.has_answered, 1), "an answer")
+        until(lambda: serving.knows(second), "the gateway to reach the second release")
         assert command.run("diff", "emitting")["equal"] == len(KEYS)
         serving.failed.clear()
         for order in ("promote", "back"):
@@ -220,11 +220,11 @@ def test_a_switch_ends_whatever_is_killed_within(releases: Releases, tmp_path: P
         for part, order, live in switches:
             command.killed(1, "after", order, "emitting")
             restart(serving, releases, part)
-            until(folded(releases), 60, f"both releases to fold after a kill of {part}")
+            until(folded(releases), f"both releases to fold after a kill of {part}")
             command.run("wait", "emitting", live, "--timeout", "60")
             assert command.run("promote", "emitting", live)["live"] == live
-            until(partial(serving.has_answered, serving.answered + 5), 30, f"answers after a kill of {part}")
-        until(lambda: not command.run("releases", "emitting")[0]["owes"], 60, "the first release to owe nothing")
+            until(partial(serving.has_answered, serving.answered + 5), f"answers after a kill of {part}")
+        until(lambda: not command.run("releases", "emitting")[0]["owes"], "the first release to owe nothing")
         assert serving.wrong == []
         check(releases, command, feed, NAMES, TOPICS)
 
@@ -256,4 +256,4 @@ def check(
     def totals() -> dict[str, int]:
         return {(each.key() or b"").decode(): int(each.value() or b"0") for each in releases.read(into[TOTALS])}
 
-    until(lambda: all(totals().get(key, 0) >= before[key] - 1 for key in KEYS), 30, "the totals of the second release")
+    until(lambda: all(totals().get(key, 0) >= before[key] - 1 for key in KEYS), "the totals of the second release")

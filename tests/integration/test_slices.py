@@ -21,7 +21,7 @@ from streamstate.processing.decode import RawRecord
 from streamstate.spark.offsets import Offsets, next_slice
 from streamstate.state.store import TopicPartition
 from tests.deployment import Deployment
-from tests.integration.driving import SETTLED_S, parts, read
+from tests.integration.driving import parts, read
 from tests.integration.releases import Releases
 from tests.serving import sample, scraped
 from tests.stream_host import StreamHost
@@ -137,9 +137,9 @@ def backlogged(releases: Releases) -> Iterator[Backlogged]:
 
 def test_what_comes_at_once_is_folded_slice_by_slice(backlogged: Backlogged) -> None:
     """The records of a transaction are one micro-batch: here more than a task takes."""
-    until(backlogged.runs, SETTLED_S, "the query to run")
+    until(backlogged.runs, "the query to run")
     backlogged.send(5_000)
-    until(lambda: "folded slice by slice" in backlogged.stream.tail(500), SETTLED_S, "the slices")
+    until(lambda: "folded slice by slice" in backlogged.stream.tail(500), "the slices")
 
 
 def test_a_worker_that_is_killed_while_slices_are_folded_ends_no_other_query(
@@ -147,7 +147,7 @@ def test_a_worker_that_is_killed_while_slices_are_folded_ends_no_other_query(
 ) -> None:
     deployment.build()
     backlogged.send(20_000)
-    until(lambda: "a part of the backlog is folded" in backlogged.stream.tail(500), SETTLED_S, "the first slice")
+    until(lambda: "a part of the backlog is folded" in backlogged.stream.tail(500), "the first slice")
     for _ in range(20):
         with suppress(psutil.NoSuchProcess):
             for worker in parts(host)["worker"]:

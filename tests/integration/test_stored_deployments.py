@@ -65,7 +65,7 @@ def test_commands_find_each_profile_and_release_without_its_variables(
         for name, settings in own.items():
             given = {**settings, "PROFILE": str(tmp_path / settings["PROFILE"]), "REDIS": server.url}
             streams.enter_context(releases.make("services.profile", name, {}, **given))
-        until(lambda: all(position(server, name) == EVENTS for name in own), 120, "both releases")
+        until(lambda: all(position(server, name) == EVENTS for name in own), "both releases")
         for path in tmp_path.glob("*.yaml"):
             path.unlink()
         assert [of["service"] for of in run(releases, server, "status")] == [*own]

@@ -13,12 +13,11 @@ from devkit.servers.class_archive import ARCHIVE, shared_classes
 from streamstate.keys import MARKER_HEADER, Marker
 from tests.integration.driving import Driving
 from tests.integration.terminal import Example, Terminal, examples
-from tests.waiting import until
+from tests.waiting import until, until_equal
 
 SYSTEMS = "docs/systems.md"
 *STARTED, VERIFIED, STOPPED = examples("docs/by-hand.md")
 TABLE = re.findall(r"`(curl .*?)` \|$", Path("docs/using.md").read_text(), re.MULTILINE)
-STARTED_S = 120
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +36,7 @@ def terminal(driving: Driving) -> Iterator[Terminal]:
     "example", [*STARTED, *examples(SYSTEMS), VERIFIED, STOPPED], ids=lambda example: str(example.lines[-1])
 )
 def test_the_answer_is_what_the_page_says(driving: Driving, terminal: Terminal, example: Example) -> None:
-    terminal.follow(example, STARTED_S if example in STARTED else 30)
+    terminal.follow(example)
     # So does the demo, with what was killed.
     driving.cluster.revive()
 
@@ -52,7 +51,7 @@ def booked(terminal: Terminal) -> None:
 @pytest.mark.usefixtures("booked")
 @pytest.mark.parametrize("command", TABLE)
 def test_each_feature_of_the_table_answers(terminal: Terminal, command: str) -> None:
-    until(lambda: terminal.run(f"{command} -sf").status == 0, 30, f"an answer to {command}")
+    until_equal(lambda: terminal.run(f"{command} -sf").status, 0, f"an answer to {command}")
 
 
 def test_a_record_of_a_derived_topic_that_came_again_is_read_once(driving: Driving, terminal: Terminal) -> None:
@@ -69,6 +68,6 @@ def test_a_record_of_a_derived_topic_that_came_again_is_read_once(driving: Drivi
 
 
 def test_the_examples_are_as_their_recounts_say(driving: Driving) -> None:
-    until(driving.cluster.ready, 30, "every instance to be ready")
+    until(driving.cluster.ready, "every instance to be ready")
     driving.settle()
     assert driving.differences(*EXAMPLES) == []

@@ -1,6 +1,5 @@
 """Settings of topics with which a state would be wrong, on a real Kafka: refused or said, with the next step."""
 
-import time
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,7 @@ from devkit.servers.child_process import LOCALHOST
 from devkit.topics import create
 from tests.deployment import Deployment
 from tests.integration.releases import Releases
-from tests.waiting import until
+from tests.waiting import now_ms, until, until_equal
 
 YAML = """
 name: orders
@@ -70,7 +69,7 @@ def test_a_state_that_is_built_goes_on_over_a_topic_that_is_compacted_since(depl
 
 
 def test_a_replay_names_the_record_whose_timestamp_is_refused(deployment: Deployment) -> None:
-    now = int(time.time() * 1_000)
+    now = now_ms()
     deployment.put(now, now - 3 * DAY_MS, value=b"{")
     deployment.stream()
     deployment.folded(2)
@@ -85,7 +84,7 @@ def test_a_replay_names_the_record_whose_timestamp_is_refused(deployment: Deploy
 def test_times_of_arrival_are_refused_and_a_refused_time_is_said_with_its_record(
     orders: Deployment, releases: Releases, tmp_path: Path
 ) -> None:
-    old = int(time.time() * 1_000) - 3 * DAY_MS
+    old = now_ms() - 3 * DAY_MS
     releases.out.produce(TOPIC, b'{"user": 1}', timestamp=old + 3 * DAY_MS, partition=0)
     releases.out.produce(TOPIC, b'{"user": 2}', timestamp=old, partition=0)
     releases.out.flush()
@@ -95,15 +94,13 @@ def test_times_of_arrival_are_refused_and_a_refused_time_is_said_with_its_record
         orders.topic = KEYED
         orders.configure(TIMES, "CreateTime")
         orders.configure(BEFORE, DAY_MS)
-        until(
-            lambda: f"{KEYED} refuses the timestamp of the record from {TOPIC}:0:1" in faults(orders), 120, "the cause"
-        )
+        until(lambda: f"{KEYED} refuses the timestamp of the record from {TOPIC}:0:1" in faults(orders), "the cause")
         assert f"{KEYED} refuses records older than 86,400,000 ms ({BEFORE})" in "".join(
             orders.command("status")["warnings"]
         )
         orders.configure(BEFORE, 2**63 - 1)
-        until(lambda: orders.position() == 2, 120, "both records")
-        until(lambda: not faults(orders), 60, "the stream to withdraw its report")
+        until_equal(orders.position, 2, "both records")
+        until(lambda: not faults(orders), "the stream to withdraw its report")
         assert orders.command("verify", status=0)["differences"] == []
     finally:
         orders.close()

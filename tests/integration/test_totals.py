@@ -18,7 +18,7 @@ from streamstate.keys import TEXT
 from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import Merge
 from streamstate.state.store import Commit, OffsetAdvance
-from tests.waiting import until
+from tests.waiting import REQUEST_S, until, until_equal
 
 IN, OUT = "totalled-in", "totalled-out"
 ID = "totalled-totals"
@@ -28,14 +28,14 @@ APP = App("totalled", (Fold((SOURCE,), lambda _records, _context: ()),), totals=
 
 @pytest.fixture
 def broker(servers: LocalCluster) -> Kafka:
-    until(lambda: _coordinates(servers.kafka), 30, "the coordinator of groups")
+    until(lambda: _coordinates(servers.kafka), "the coordinator of groups")
     return servers.kafka
 
 
 def _coordinates(kafka: Kafka) -> bool:
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": ID})
     try:
-        consumer.committed([TopicPartition(IN, 0)], timeout=5)
+        consumer.committed([TopicPartition(IN, 0)], timeout=REQUEST_S)
     except KafkaException:
         return False
     finally:
@@ -50,7 +50,7 @@ def kafka(broker: Kafka) -> Iterator[Kafka]:
     for topic, partitions in ((IN, 1), (OUT, 3)):
         create_topics(broker.bootstrap, {topic: {}}, partitions)
     # Not at once: the broker learns of topics from its controller, even of topics that it was asked to create.
-    until(lambda: admin.list_topics(timeout=5).topics.keys() >= {IN, OUT}, 30, "the broker to know its topics")
+    until(lambda: admin.list_topics(timeout=REQUEST_S).topics.keys() >= {IN, OUT}, "the broker to know its topics")
     yield broker
     for deleted in admin.delete_topics([IN, OUT], operation_timeout=10.0).values():
         deleted.result()
@@ -168,7 +168,7 @@ def test_totals_of_another_state_are_corrected_on_demand_wherever_the_state_stan
     behind = State(kafka, 3)
     publisher = behind.publisher()
     publisher.correct(1)
-    until(lambda: totals(kafka) == [43, 3], 30, "the lower total")
+    until_equal(lambda: totals(kafka), [43, 3], "the lower total")
     behind.add(4)
     publisher.publish(1)
     assert totals(kafka) == [43, 3, 7]

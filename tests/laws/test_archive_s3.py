@@ -13,6 +13,7 @@ from streamstate.history.archive.compaction import compact
 from streamstate.history.archive.files import Archive
 from streamstate.history.archive.rows import Row, batch
 from streamstate.history.archive.segments import Segment
+from tests.waiting import PATIENCE_S
 
 PROGRAM = shutil.which("versitygw", path=f".cache/go/bin{os.pathsep}{os.environ['PATH']}")
 PLACE = ("plays", 3)
@@ -38,7 +39,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archive]:
         for name, value in CREDENTIALS.items():
             patch.setenv(name, value)
         archive = Archive(f"s3a://company/archive?endpoint_override={address}&scheme=http&region=us-east-1")
-        server.wait_until(lambda: answers(archive), timeout=30)
+        server.wait_until(lambda: answers(archive), timeout=PATIENCE_S)
         yield archive
 
 

@@ -20,7 +20,7 @@ from streamstate.web.http.request import POSITION
 from tests.raw import feed_plays
 from tests.redis_servers import Watched, say, watched
 from tests.serving import FixedTopics, Loop
-from tests.waiting import until
+from tests.waiting import until, until_equal
 
 TOPIC = "listening-events"
 DRIVER = "driver:1"
@@ -42,7 +42,7 @@ def driver(servers: Watched) -> Driver:
     """Has written one play of the user 1."""
     driver = Driver(APP, bootstrap.store(servers.url, 5.0, APP.name), 1)
     feed_plays(driver, [(1, 1, 1, 1, 1_000)])
-    until(lambda: say(servers.replica_port, "HGET {metrics:0} offset:listening-events") == "1")
+    until_equal(lambda: say(servers.replica_port, "HGET {metrics:0} offset:listening-events"), "1")
     return driver
 
 
@@ -84,7 +84,7 @@ def test_a_replica_that_is_behind_says_so_and_meets_no_demand_that_it_does_not(
         refused = ask(api, **demand)
         assert (refused.status_code, refused.headers["Retry-After"]) == (503, "1")
     say(servers.replica_port, "CONFIG SET masterauth ")
-    until(lambda: plays(api) == 2, 20)
+    until_equal(lambda: plays(api), 2)
     met = ask(api, X_Min_Position=f"{TOPIC}:0=2")
     assert (met.get_json()["eventCount"], met.headers[POSITION]) == (2, f"{TOPIC}:0=2")
     feed_plays(driver, [(1, 1, 1, 1, 3_000)])
@@ -107,7 +107,7 @@ def test_a_replica_that_serves_no_old_data_is_not_read_while_it_is_cut_off(
     say(servers.replica_port, "CONFIG SET replica-serve-stale-data no")
     cut_off(servers.replica_port)
     feed_plays(driver, [(1, 1, 1, 1, 2_000)])
-    until(lambda: plays(api) == 2)
+    until_equal(lambda: plays(api), 2)
 
 
 @pytest.mark.usefixtures("driver")
@@ -116,15 +116,15 @@ def test_the_primary_is_read_while_no_replica_answers(servers: Watched, api: Cli
     assert plays(api) == 1
     os.kill(servers.replica.pid, fault)
     # A hanging primary gets requests until the Sentinels declare it down.
-    until(lambda: plays(api) == 1, 10)
+    until_equal(lambda: plays(api), 1)
 
 
 @pytest.mark.usefixtures("driver")
 def test_a_replica_is_read_while_there_is_no_primary(servers: Watched, api: Client) -> None:
     servers.primary.kill()
     assert plays(api) == 1
-    until(servers.promoted, 60)
-    until(lambda: plays(api) == 1)
+    until(servers.promoted)
+    until_equal(lambda: plays(api), 1)
 
 
 def test_the_primary_is_read_while_the_replica_loads_all_of_it_anew(
@@ -139,8 +139,8 @@ def test_the_primary_is_read_while_the_replica_loads_all_of_it_anew(
         primary.mset({f"filling:{number}": "x" * 1_000 for number in range(300)})
     say(servers.replica_port, "CONFIG SET key-load-delay 20000 loading-process-events-interval-bytes 1024")
     say(servers.replica_port, "CONFIG SET masterauth ")
-    until(lambda: loading(servers), 20)
-    until(lambda: plays(api) == 2)
+    until(lambda: loading(servers))
+    until_equal(lambda: plays(api), 2)
     assert loading(servers)
 
 

@@ -80,10 +80,10 @@ def test_a_cluster_all_of_whose_nodes_have_moved_is_found_again(tmp_path: Path) 
             store = RedisStore(connect(url, 5.0), "app")
             use(store)
             reading = executor.submit(asyncio.run, failed_reads(url, reads, dict.fromkeys(PARTITIONS)))
-            until(reading.running, 5)
+            until(reading.running)
         with three_nodes(tmp_path / "new") as ports:
             seed.target = ports[0]
-            until(lambda: written(store, reads), 20)
+            until(lambda: written(store, reads))
             assert reading.result(20) > 0
 
 
@@ -221,17 +221,17 @@ def test_a_primary_that_fails_is_replaced_under_load(tmp_path: Path) -> None:
         promoted = RedisStore(connect(f"redis://{LOCALHOST}:{servers.replica_port}", 5.0), "app")
         writing = pool.submit(write_until, stop, store)
         try:
-            until(lambda: min(positions(promoted).values()) > 0, 60)
+            until(lambda: min(positions(promoted).values()) > 0)
             reading = pool.submit(asyncio.run, read_until(stop, servers.url, answered))
-            until(lambda: set(answered) == set(PARTITIONS), 60)
+            until(lambda: set(answered) == set(PARTITIONS))
             assert "role:slave" in say(servers.replica_port, "INFO replication")
             with pytest.raises(Misconfigured, match="name its primary"):
                 promoted.claim(0, "a:1", {})
             servers.primary.kill()
-            until(servers.promoted, 60)
+            until(servers.promoted)
             before, answered_before = positions(promoted), answered.copy()
-            until(lambda: all(at > before[p] for p, at in positions(promoted).items()), 60)
-            until(lambda: all(answered[p] > answered_before[p] for p in PARTITIONS), 60)
+            until(lambda: all(at > before[p] for p, at in positions(promoted).items()))
+            until(lambda: all(answered[p] > answered_before[p] for p in PARTITIONS))
         finally:
             stop.set()
         reached = writing.result()

@@ -29,7 +29,7 @@ from streamstate.testing import Driver
 from tests.laws.protocol import TALLY
 from tests.laws.test_redis_servers import assert_recount, numbers
 from tests.redis_servers import AT_ONCE, Migration, answers, cluster_url, node, watched
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until, until_equal
 
 APP = "app"
 PARTITIONS = range(4)
@@ -62,7 +62,7 @@ def running(home: Path) -> Iterator[str]:
     port = free_port()
     url = f"redis://{LOCALHOST}:{port}/0"
     with node(home, port, *AT_ONCE, "--port", str(port)) as child:
-        child.wait_until(lambda: answers(url), 10)
+        child.wait_until(lambda: answers(url), PATIENCE_S)
         yield url
 
 
@@ -145,12 +145,12 @@ def test_streams_and_reads_go_on_while_a_state_is_restored(
         streams = [pool.submit(stream, store, p, stop) for p in PARTITIONS]
         reading = pool.submit(reader, store, stop, counts)
         try:
-            until(lambda: counts["answered"] > 50 or reading.done(), 30)
+            until(lambda: counts["answered"] > 50 or reading.done())
             with saved(source_url, tmp_path / "saved") as partitions:
-                until(lambda: min(positions(store).values()) > 40, 30)
+                until(lambda: min(positions(store).values()) > 40)
                 answered = counts["answered"]
                 Restorer(connect(url, 10.0), APP, partitions, TAKEN).run(lambda: time.sleep(0.3))
-                until(lambda: counts["answered"] > answered + 200 or reading.done(), 30)
+                until(lambda: counts["answered"] > answered + 200 or reading.done())
         finally:
             stop.set()
         reading.result()
@@ -271,7 +271,7 @@ def test_values_are_tried_before_anything_is_deleted(
         monkeypatch.setattr(redis.Redis, "dump", lambda *_: payload[:-10] + b"\xff\xff" + payload[-8:])
         with pytest.raises(Declined, match="Redis is older than the redis-server on the PATH"):
             Restorer(connect(server, 5.0), APP, partitions, None).require_readable()
-    until(lambda: redis.Redis.from_url(server).keys("*trial") == [], 5)
+    until_equal(lambda: redis.Redis.from_url(server).keys("*trial"), [])
 
 
 def test_slots_on_their_way_are_not_backed_up(nodes: list[int], cluster: str, tmp_path: Path) -> None:

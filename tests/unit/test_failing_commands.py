@@ -10,6 +10,7 @@ import pytest
 
 from devkit.servers.child_process import LOCALHOST
 from streamstate.settings import PREFIX
+from tests.waiting import PATIENCE_S
 
 NOWHERE = {"KAFKA": "127.0.0.1:1", "REDIS": "redis://127.0.0.1:1/0", "GATEWAY": "http://127.0.0.1:1"}
 COMMAND, CONSOLE = ("streamstate.cli.main",), ("devkit.console",)
@@ -26,7 +27,7 @@ def start(*arguments: str, **settings: str) -> subprocess.Popen[str]:
 def failed(*arguments: str, **settings: str) -> tuple[int, str]:
     """The exit status of a command, and its only line."""
     process = start(*arguments, **settings)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert out == ""
     [line] = err.splitlines()
     return process.returncode, line
@@ -66,7 +67,7 @@ def test_an_interrupt_is_no_traceback(command: tuple[str, ...]) -> None:
         process = start(*command, KAFKA=f"{LOCALHOST}:{silent.getsockname()[1]}")
         silent.accept()[0].close()
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=PATIENCE_S)
     assert "Traceback" not in err
     assert process.returncode == 130
 

@@ -271,4 +271,4 @@ def terminal(redis_server: Redis) -> Iterator[Terminal]:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: str(example.lines[-1]))
 def test_each_command_prints_what_the_page_says(terminal: Terminal, example: Example) -> None:
-    terminal.follow(example, 60)
+    terminal.follow(example)

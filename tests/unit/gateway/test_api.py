@@ -9,7 +9,7 @@ from werkzeug.test import Client, TestResponse
 from services.names.model import APP as NAMES
 from tests.serving import Loop, Serve, Served, scrape
 from tests.unit.gateway.deployment import FAN, STRANGER, USER, Services
-from tests.waiting import until
+from tests.waiting import until_equal
 
 PROFILE = {
     "userId": USER,
@@ -146,7 +146,7 @@ def test_a_service_that_comes_later_is_answered(serve: Serve, loop: Loop) -> Non
     assert "/v1/artists/{key}" not in gateway.get("/openapi.json").get_json()["paths"]
     again = Served(first.address, first.app)
     try:
-        until(lambda: gateway.get("/v1/artists/1").status_code == 200)
+        until_equal(lambda: gateway.get("/v1/artists/1").status_code, 200)
         assert gateway.get("/readyz").status_code == 200
         assert "/v1/artists/{key}" in gateway.get("/openapi.json").get_json()["paths"]
     finally:

@@ -1,6 +1,5 @@
 """Users found by a value, at the gateway before two instances: sizes as streams, bad parameters, rights."""
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +14,7 @@ from tests.listening import Listener
 from tests.serving import Loop, Serve, looping, serving
 from tests.unit.gateway.deployment import PARTITIONS, Services
 from tests.unit.gateway.guarding import ADMIN, EXPLORE, MAY, READ, Guarded
-from tests.waiting import until
+from tests.waiting import now_ms, until
 
 YAML = """
 name: habits
@@ -48,7 +47,7 @@ class Visits:
     def feed(self, visits: dict[int, int]) -> None:
         """So many visits of each user."""
         driver = Driver(APP, self._services.stores[APP.name], PARTITIONS)
-        at = int(time.time() * 1000)
+        at = now_ms()
         for user, number in visits.items():
             partition = partition_of(LONG.encode(user), PARTITIONS)
             offset = self._offsets[partition]
@@ -148,7 +147,7 @@ def test_the_size_of_a_segment_is_sent_again_when_it_has_changed(services: Servi
     assert client.quiet(2.5)
     visits.feed({2: 1, 3: 2})
     assert [each.next().data["count"] for each in (client, windowed)] == [3, 3]
-    assert Listener(services.loop, gateway, f"{COUNT}/stream?{where}").quiet(0.3)
+    assert Listener(services.loop, gateway, f"{COUNT}/stream?{where}").quiet()
     client.leave()
     refused = Listener(services.loop, gateway, f"{COUNT}/stream?where=visits.ge.1")
     until(lambda: refused.blocks)

@@ -18,7 +18,7 @@ from streamstate.web.partition_map import Partition, Processors, ViewEntry
 from tests.listening import Listener
 from tests.serving import Loop, soon
 from tests.unit.gateway.deployment import FAN, PARTITIONS, USER, Services
-from tests.waiting import until
+from tests.waiting import until, until_equal
 
 # The route of a key, explained.
 
@@ -133,7 +133,7 @@ def test_a_name_that_changes_is_seen_with_the_next_map(deployment: Services, loo
     assert find() == {"artists": {ARTIST: "Prince", NAMELESS: None}}
     assert bulk_calls(deployment) == 1
     loop.run(owners.start())
-    until(lambda: find() == {"artists": {ARTIST: "The Artist", NAMELESS: "A Stranger"}})
+    until_equal(find, {"artists": {ARTIST: "The Artist", NAMELESS: "A Stranger"}})
     loop.run(owners.stop())
 
 
@@ -232,4 +232,4 @@ def test_reads_a_second(deployment: Services) -> None:
     for _ in range(20):
         reading.get(f"/v1/users/{USER}/metrics")
     until(lambda: service_state(client.next().data, "metrics")["readsPerSecond"] > 5)
-    until(lambda: service_state(client.next().data, "metrics")["readsPerSecond"] == 0)
+    until_equal(lambda: service_state(client.next().data, "metrics")["readsPerSecond"], 0)

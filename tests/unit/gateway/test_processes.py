@@ -27,7 +27,7 @@ from streamstate.testing import Driver
 from tests.collector import Collector, collecting
 from tests.raw import feed_plays
 from tests.serving import new_address, running
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, REQUEST_S, until
 
 LISTENER = 7
 
@@ -57,7 +57,7 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     options = ["--bind", "::1", "--port", str(port), "--dir", str(home), "--save", ""]
     child = Child("Redis", [str(shutil.which("redis-server")), *options], home / "redis.log")
     child.start()
-    until(lambda: "Ready to accept connections" in child.tail(5), 20)
+    until(lambda: "Ready to accept connections" in child.tail(5))
     yield f"redis://[::1]:{port}/0"
     child.stop()
 
@@ -73,7 +73,7 @@ def by_ipv6(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 @pytest.mark.parametrize("host", ["[::1]", LOCALHOST])
 def test_a_profile_is_answered_by_its_owner_at_an_address_of_ipv6(by_ipv6: tuple[int, str], host: str) -> None:
     port, _ = by_ipv6
-    answer = urllib3.request("GET", f"http://{host}:{port}/v1/users/{LISTENER}/metrics", timeout=20)
+    answer = urllib3.request("GET", f"http://{host}:{port}/v1/users/{LISTENER}/metrics", timeout=REQUEST_S)
     assert (answer.status, answer.json()["eventCount"]) == (200, 1)
 
 
@@ -81,14 +81,14 @@ def test_a_profile_is_answered_by_its_owner_at_an_address_of_ipv6(by_ipv6: tuple
 def test_a_stream_says_how_it_is_at_all_addresses_if_asked_to(host: str) -> None:
     settings = StreamSettings.model_validate({"status_host": "*", "status_port": free_port()})
     serve([], settings.status_address)
-    assert urllib3.request("GET", f"http://{host}:{settings.status_port}/livez", timeout=20).status == 200
+    assert urllib3.request("GET", f"http://{host}:{settings.status_port}/livez", timeout=REQUEST_S).status == 200
 
 
 @pytest.mark.parametrize("kind", [StreamSettings, ArchiverSettings])
 def test_by_default_a_process_says_how_it_is_on_its_machine_only(kind: type[StatusSettings]) -> None:
     settings = kind.model_validate({"status_port": free_port()})
     serve([], settings.status_address)
-    assert urllib3.request("GET", f"http://{LOCALHOST}:{settings.status_port}/livez", timeout=20).status == 200
+    assert urllib3.request("GET", f"http://{LOCALHOST}:{settings.status_port}/livez", timeout=REQUEST_S).status == 200
     with pytest.raises(HTTPError):
         urllib3.request("GET", f"http://[::1]:{settings.status_port}/livez", retries=False)
     assert [address for _, address, port in listeners() if port == settings.status_port] == [LOCALHOST]
@@ -96,12 +96,14 @@ def test_by_default_a_process_says_how_it_is_on_its_machine_only(kind: type[Stat
 
 def test_an_owner_is_named_by_its_host_and_port(by_ipv6: tuple[int, str]) -> None:
     port, instance = by_ipv6
-    [view] = urllib3.request("GET", f"http://[::1]:{port}/v1/route/metrics/{LISTENER}", timeout=20).json()["views"]
+    [view] = urllib3.request("GET", f"http://[::1]:{port}/v1/route/metrics/{LISTENER}", timeout=REQUEST_S).json()[
+        "views"
+    ]
     assert view["owner"] == instance
-    processors = urllib3.request("GET", f"http://{instance}/v1/metrics/processors", timeout=20).json()
+    processors = urllib3.request("GET", f"http://{instance}/v1/metrics/processors", timeout=REQUEST_S).json()
     [processor] = processors["instances"]
     assert f"[{processor['host']}]:{processor['port']}" == instance
-    services = urllib3.request("GET", f"http://[::1]:{port}/v1/system", timeout=20).json()["services"]
+    services = urllib3.request("GET", f"http://[::1]:{port}/v1/system", timeout=REQUEST_S).json()["services"]
     assert services[0]["owners"][0]["instance"] == instance
 
 
@@ -140,9 +142,11 @@ def traced_gateway(
 
 def test_a_request_is_traced_from_the_caller_to_redis(collector: Collector, traced_gateway: str) -> None:
     headers = {"traceparent": f"00-{TRACE}-{CALLER}-01"}
-    answer = urllib3.request("GET", f"http://{traced_gateway}/v1/users/{TRACED}/metrics", headers=headers, timeout=20)
+    answer = urllib3.request(
+        "GET", f"http://{traced_gateway}/v1/users/{TRACED}/metrics", headers=headers, timeout=REQUEST_S
+    )
     assert answer.status == 200
-    until(lambda: len([span for span in collector.spans if span.trace == TRACE]) >= 4, 20)
+    until(lambda: len([span for span in collector.spans if span.trace == TRACE]) >= 4)
     (asked,) = collector.named("gateway", "HTTP /v1/users/<key>/metrics")
     (called,) = collector.named("gateway", "GET")
     (answered,) = collector.named("metrics", "HTTP /v1/users/<key>/metrics")
@@ -154,9 +158,11 @@ def test_a_request_is_traced_from_the_caller_to_redis(collector: Collector, trac
 
 
 def test_a_failure_is_named_and_nobody_is(collector: Collector, traced_gateway: str) -> None:
-    answer = urllib3.request("GET", f"http://{traced_gateway}/v1/users/{TRACED}x/metrics?key={TRACED}", timeout=20)
+    answer = urllib3.request(
+        "GET", f"http://{traced_gateway}/v1/users/{TRACED}x/metrics?key={TRACED}", timeout=REQUEST_S
+    )
     assert answer.status == 400
-    until(lambda: any(span.attributes.get("http.response.status_code") == 400 for span in collector.spans), 20)
+    until(lambda: any(span.attributes.get("http.response.status_code") == 400 for span in collector.spans))
     assert str(TRACED) not in str(collector.spans)
 
 
@@ -175,7 +181,7 @@ def test_a_protocol_that_there_is_not_ends_the_process(collector: Collector, tmp
     own = {**collector.environment, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}
     child = LocalCluster.api("services.gateway", "gateway", f"{LOCALHOST}:{free_port()}", tmp_path, {}, own)
     child.start()
-    until(lambda: not child.alive, 30)
+    until(lambda: not child.alive)
     assert "OTEL_EXPORTER_OTLP_PROTOCOL can only be http/protobuf" in child.log.read_text()
 
 
@@ -219,7 +225,7 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]
     ):
         child = Child("nginx", command, home / "nginx.log", {})
         child.start()
-        child.wait_until(lambda: answers(f"http://{address}/livez"), timeout=30)
+        child.wait_until(lambda: answers(f"http://{address}/livez"), timeout=PATIENCE_S)
         yield address, gateway
         child.stop()
 
@@ -229,7 +235,7 @@ def test_an_event_comes_whole_and_at_once(proxy: tuple[str, str], coding: str) -
     with urllib3.PoolManager() as pool:
         headers = {"Accept-Encoding": coding}
         url = f"http://{proxy[0]}/v1/system/stream"
-        response = pool.request("GET", url, headers=headers, preload_content=False, timeout=10, retries=False)
+        response = pool.request("GET", url, headers=headers, preload_content=False, timeout=REQUEST_S, retries=False)
         read = b""
         while b"data: " not in read or not read.endswith(b"\n\n"):
             read += response.read1(65_536)
@@ -241,7 +247,7 @@ def test_an_event_comes_whole_and_at_once(proxy: tuple[str, str], coding: str) -
 
 @pytest.mark.parametrize("path", ["/", "/page/app.js", "/v1/numbers/7", "/v1/words/a%2Fb", "/v1/words/a/b"])
 def test_what_the_gateway_answers_is_the_same_behind_it(proxy: tuple[str, str], path: str) -> None:
-    behind, direct = (urllib3.request("GET", f"http://{at}{path}", timeout=5) for at in proxy)
+    behind, direct = (urllib3.request("GET", f"http://{at}{path}", timeout=REQUEST_S) for at in proxy)
     assert (behind.status, behind.data) == (direct.status, direct.data)
     zipped = subprocess.run(
         ["curl", "-s", "-H", "Accept-Encoding: gzip", f"http://{proxy[0]}{path}"], capture_output=True, check=True
@@ -252,5 +258,5 @@ def test_what_the_gateway_answers_is_the_same_behind_it(proxy: tuple[str, str], 
 @pytest.mark.parametrize("at", [0, 1], ids=["nginx", "gateway"])
 def test_a_key_with_a_slash_is_asked_for_where_it_is(proxy: tuple[str, str], at: int) -> None:
     for path, kind in (("a%2Fb", "unknown-key"), ("a/b", "not-found")):
-        answer = urllib3.request("GET", f"http://{proxy[at]}/v1/words/{path}", timeout=5)
+        answer = urllib3.request("GET", f"http://{proxy[at]}/v1/words/{path}", timeout=REQUEST_S)
         assert (answer.status, answer.json()["type"]) == (404, f"urn:streamstate:problem:{kind}")

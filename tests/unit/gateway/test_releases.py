@@ -31,7 +31,7 @@ from tests.memory_reader import MemoryReader
 from tests.raw import feed_plays
 from tests.serving import Served, soon
 from tests.unit.gateway.deployment import PARTITIONS, USER, Services, _settings
-from tests.waiting import until
+from tests.waiting import until_equal
 
 SECOND = "metrics-2"
 BOTH = staged(first("metrics"), SECOND)
@@ -99,12 +99,12 @@ def count(client: Any, path: str = f"/v1/users/{USER}/metrics") -> Any:
 def test_the_release_that_the_record_names_answers_within_a_second(side: Side) -> None:
     Recorded.record = BOTH
     client = side.deployment.gateway(owners_ttl_s=3_600)
-    until(lambda: count(client) == 3, 5.0)
+    until_equal(lambda: count(client), 3)
     Recorded.record = switched(BOTH, SECOND)
-    until(lambda: count(client) == 11, 5.0)
-    until(lambda: count(client, f"/v1/users/{USER}?parts=metrics") == 11, 5.0)
+    until_equal(lambda: count(client), 11)
+    until_equal(lambda: count(client, f"/v1/users/{USER}?parts=metrics"), 11)
     Recorded.record = switched(Recorded.record, "metrics")
-    until(lambda: count(client) == 3, 5.0)
+    until_equal(lambda: count(client), 3)
     assert LIVE_S + LEAST_S < 1
 
 
@@ -225,14 +225,14 @@ def test_releases_come_and_go_with_the_file(side: Side, tmp_path: Path) -> None:
     assert count(client) == 3
     entry = file.ByHand(side.served.address, "services.metrics")
     file.write(path, file.with_release({}, "metrics", SECOND, entry))
-    until(lambda: count(client) == 11, 5.0)
+    until_equal(lambda: count(client), 11)
     path.write_text("{")
     assert count(client) == 11
     file.write(path, file.with_release({"metrics": {SECOND: entry}}, "metrics", "metrics", None))
-    until(lambda: len(client.get("/v1/system").get_json()["services"]) == 2, 5.0)
+    until_equal(lambda: len(client.get("/v1/system").get_json()["services"]), 2)
     assert count(client) == 11
     file.write(path, file.with_release({}, "metrics", SECOND, None))
-    until(lambda: count(client) == 3, 5.0)
+    until_equal(lambda: count(client), 3)
 
 
 def test_a_service_whose_own_deployment_is_gone_is_answered_by_its_release(side: Side) -> None:

@@ -21,7 +21,7 @@ from streamstate.web.http.problems import MOST_KEYS, Problem
 from streamstate.web.http.request import Response
 from tests.serving import forwarded, soon
 from tests.unit.gateway.deployment import MOST, PARTITIONS, STRANGER, USER, Services
-from tests.waiting import until
+from tests.waiting import until_equal
 
 PLACE = partition_of(LONG.encode(USER), PARTITIONS)
 
@@ -92,7 +92,7 @@ def test_an_owner_that_hangs_holds_so_many_requests_and_no_others(deployment: Se
     slow.app = hang
     with ThreadPoolExecutor(MOST) as pool:
         held = [pool.submit(gateway.get, path) for _ in range(MOST)]
-        until(lambda: slow.seen.count(path) == MOST)
+        until_equal(lambda: slow.seen.count(path), MOST)
         asked_at = time.monotonic()
         refused = gateway.get(path)
         assert time.monotonic() - asked_at < 0.1

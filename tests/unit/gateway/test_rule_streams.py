@@ -30,7 +30,6 @@ rules:
 """
 APP = profile_app(parse(YAML))
 STREAM = "/v1/rules/third/stream"
-QUIET_S = 0.3
 USERS = range(1, 41)
 
 
@@ -105,7 +104,7 @@ def test_each_client_gets_each_crossing_from_its_connection_on(
 ) -> None:
     visits.cross(1)
     first = listen(services, gateway)
-    assert first.quiet(QUIET_S)
+    assert first.quiet()
     assert first.headers["Content-Type"] == "text/event-stream"
     visits.cross(2)
     event = first.next()
@@ -116,7 +115,7 @@ def test_each_client_gets_each_crossing_from_its_connection_on(
         events = [*heard(client, len(USERS) - 2)]
         assert sorted(each.data["key"] for each in events) == [*USERS[2:]]
         assert len({each.id for each in events}) == len(events)
-        assert client.quiet(QUIET_S)
+        assert client.quiet()
 
 
 @pytest.mark.parametrize("before", [[], [*USERS] * 2])
@@ -131,7 +130,7 @@ def test_a_client_of_a_topic_that_was_created_anew_gets_all_crossings(
     again = listen(services, gateway, last_id)
     visits.cross(*USERS[:6])
     assert sorted(each.data["key"] for each in heard(again, 6)) == [*USERS[:6]]
-    assert again.quiet(QUIET_S)
+    assert again.quiet()
 
 
 def test_a_connected_client_gets_the_crossings_of_a_topic_that_is_created_anew(
@@ -160,7 +159,7 @@ def test_a_client_gets_the_crossings_that_it_missed_once_each(
     visits.feed(*USERS)
     seen += heard(again, len(USERS) - 7)
     assert sorted(each.data["key"] for each in seen) == [*USERS]
-    assert again.quiet(QUIET_S)
+    assert again.quiet()
 
 
 def test_a_slow_client_misses_nothing(
@@ -200,7 +199,7 @@ def test_no_stream_names_a_deleted_user(services: Services, gateway: Asgi, visit
     visits.delete(2)
     client = listen(services, gateway, "visits:0=0")
     assert {each.data["key"] for each in heard(client, len(USERS) - 1)} == {*USERS} - {2}
-    assert client.quiet(QUIET_S)
+    assert client.quiet()
 
 
 def test_two_profiles_with_a_rule_of_one_name_are_told_apart(services: Services, visits: Visits) -> None:

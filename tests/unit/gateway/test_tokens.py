@@ -25,7 +25,7 @@ from streamstate.web.server.asgi import Asgi
 from tests.listening import Listener
 from tests.serving import Loop, Served
 from tests.unit.gateway.deployment import FAN, USER, Services
-from tests.waiting import until
+from tests.waiting import until, until_equal
 
 ISSUER, AUDIENCE = "https://issuer.company", "profiles"
 MINE = f"/v1/users/{USER}"
@@ -200,7 +200,7 @@ def test_new_keys_are_fetched_when_a_token_names_one_and_old_ones_end(
     assert ask(MINE, first).status_code == 200
     refused = ask(MINE, issuer.token("second"))
     assert (refused.status_code, refused.headers["Retry-After"]) == (503, "1")
-    until(lambda: ask(MINE, issuer.token("second")).status_code == 200)
+    until_equal(lambda: ask(MINE, issuer.token("second")).status_code, 200)
     monkeypatch.setattr(tokens, "LEAST_S", 5.0)
     assert ask(MINE, first).status_code == 401
 
@@ -271,7 +271,7 @@ def test_a_token_is_verified_with_each_key_that_fits(ask: Ask, issuer: Issuer, m
     def token(key: Any, algorithm: str, kid: str | None) -> str:
         return jwt.encode(issuer.claims(), key, algorithm=algorithm, headers={"kid": kid} if kid else {})
 
-    until(lambda: ask(MINE, token(rsa_key, "RS256", "same")).status_code == 200)
+    until_equal(lambda: ask(MINE, token(rsa_key, "RS256", "same")).status_code, 200)
     signers: list[tuple[Any, str]] = [(rsa_key, "RS256"), (rsa_key, "PS256"), (_OTHER, "RS256"), (ec_key, "ES256")]
     for key, algorithm in signers:
         for kid in ("same", None):

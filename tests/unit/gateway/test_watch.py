@@ -21,7 +21,6 @@ from tests.unit.gateway.deployment import FAN, PARTITIONS, USER, Services
 from tests.unit.gateway.test_api import without_scores
 from tests.waiting import until
 
-QUIET_S = 0.5
 """Several looks."""
 
 
@@ -72,7 +71,7 @@ def test_a_play_is_told_to_all_who_watch_the_user_and_to_nobody_else(deployment:
     assert [client.next().data["eventCount"] for client in clients] == [3, 3, 2]
     deployment.play([(USER, 1, 2, 3, 9_000)])
     assert [client.next().data["eventCount"] for client in clients[:2]] == [4, 4]
-    assert clients[2].quiet(QUIET_S)
+    assert clients[2].quiet()
 
 
 def test_the_id_of_an_event_is_where_the_state_was(deployment: Services, gateway: Asgi) -> None:
@@ -91,7 +90,7 @@ def test_plays_of_others_in_the_partition_are_not_told(deployment: Services, gat
         looks = asked(deployment, VERSIONS)
         deployment.play([(other, 1, 2, 3, 9_000)])
         until(lambda before=looks: asked(deployment, VERSIONS) > before)  # type: ignore[misc]
-        assert client.quiet(QUIET_S)
+        assert client.quiet()
     # The first read has no known version.
     assert bulk_reads(deployment) == 2
 
@@ -101,7 +100,7 @@ def test_a_client_that_was_away_gets_only_what_it_has_not(deployment: Services, 
     last = client.next().id
     client.leave()
     again = listen(deployment, gateway, USER, last_id=last)
-    assert again.quiet(QUIET_S)
+    assert again.quiet()
     again.leave()
     deployment.play([(USER, 1, 2, 3, 9_000)])
     assert listen(deployment, gateway, USER, last_id=last).next().data["eventCount"] == 4

@@ -1,6 +1,5 @@
 """What operators, clients and shown items keep out of lists."""
 
-import time
 from collections.abc import Mapping, Sequence
 from itertools import count
 
@@ -23,6 +22,7 @@ from streamstate.testing import Driver
 from tests.serving import Loop
 from tests.unit.recommendations.following import PARTITIONS, WINDOW, fold, records
 from tests.unit.recommendations.serving import ME, PLAYS, STRANGER, Recommender, served
+from tests.waiting import now_ms
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -115,7 +115,7 @@ def test_the_rules_of_a_partition_are_bounded(monkeypatch: pytest.MonkeyPatch) -
 def test_what_was_shown_is_left_out_for_a_time(controlled: tuple[Recommender, Driver]) -> None:
     recommender, stream = controlled
     recommender.follow()
-    source, now = stream.app.source("shown"), int(time.time() * 1000)
+    source, now = stream.app.source("shown"), now_ms()
 
     def show(offset: int, item: int, at: int) -> None:
         value = b'{"kind": "artists", "id": %d}' % item

@@ -10,6 +10,7 @@ import pytest
 from devkit import registry
 from devkit.servers.child_process import free_port
 from streamstate.bootstrap import commands
+from tests.waiting import PATIENCE_S
 
 PROCESSES = {
     "stream": (("streamstate.spark", "services.metrics"), 3),
@@ -26,7 +27,7 @@ PROCESSES = {
 def run(module: tuple[str, ...], **environment: str) -> subprocess.CompletedProcess[str]:
     given = {**os.environ, "STREAMSTATE_LISTEN": f"127.0.0.1:{free_port()}", "STREAMSTATE_WORKERS": "1", **environment}
     argv = [sys.executable, "-m", *module]
-    return subprocess.run(argv, check=False, env=given, capture_output=True, text=True, timeout=120)
+    return subprocess.run(argv, check=False, env=given, capture_output=True, text=True, timeout=PATIENCE_S)
 
 
 @pytest.mark.parametrize("process", PROCESSES)

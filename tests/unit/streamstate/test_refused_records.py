@@ -1,6 +1,5 @@
 """Records that Kafka refuses, named by their causes."""
 
-import time
 from typing import Any, cast
 
 import pytest
@@ -13,6 +12,7 @@ from streamstate.keys import TEXT
 from streamstate.processing.fold_batch import FoldResult
 from streamstate.releases.record import Voice
 from streamstate.state.store import Origin
+from tests.waiting import now_ms
 
 DAY_MS = 86_400_000
 SOURCE: Source[Any, Any] = Source("bought", TEXT, lambda _key, value: value)
@@ -34,7 +34,7 @@ class Refusing:
 
 @pytest.mark.parametrize("age_ms", [3 * DAY_MS, -3 * DAY_MS])
 def test_the_cause_of_a_refused_timestamp_is_named_with_the_next_step(age_ms: int) -> None:
-    now, none = int(time.time() * 1_000), cast("Any", None)
+    now, none = now_ms(), cast("Any", None)
     causes = [Record("bought", "a", b"", 6 + index, at, at) for index, at in enumerate((now, now - age_ms, now - 5))]
     result = FoldResult(4, none, [Emit("keyed", b"a", b"{}", cause) for cause in causes], [], [])
     origins = {"bought": Origin("id", 8)}

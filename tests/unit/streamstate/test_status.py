@@ -22,7 +22,7 @@ from streamstate.state.redis import RedisStore
 from streamstate.state.store import TopicPartition
 from tests.collector import Collector, collecting
 from tests.serving import FixedTopics, sample
-from tests.waiting import until
+from tests.waiting import until_equal
 
 # What a stream says of itself: to Kubernetes, and to Prometheus.
 
@@ -303,7 +303,7 @@ def test_each_batch_with_records_is_told_of_once(collector: Collector) -> None:
     assert last == 2
     assert spans.batches([progress(2, 5), progress(3, 0)], last) == 2
     assert spans.batches([progress(3, 7)], last) == 3
-    until(lambda: len(collector.spans) == 3)
+    until_equal(lambda: len(collector.spans), 3)
     told = collector.named("words-stream", "micro-batch")
     counts = [(span.attributes["streamstate.batch"], span.attributes["messaging.batch.message_count"]) for span in told]
     assert counts == [(0, 3), (2, 5), (3, 7)]

@@ -10,6 +10,7 @@ from typing import Any
 
 from devkit.servers.child_process import Child
 from tests.serving import new_address, running
+from tests.waiting import REQUEST_S
 
 KNOWN = "/v1/numbers/7"
 
@@ -22,7 +23,7 @@ def serving(home: Path, **settings: str) -> AbstractContextManager[Child]:
 
 def connect(address: str) -> socket.socket:
     host, port = address.split(":")
-    return socket.create_connection((host, int(port)), timeout=5)
+    return socket.create_connection((host, int(port)), timeout=REQUEST_S)
 
 
 def request(path: str, *headers: str, method: str = "GET") -> bytes:

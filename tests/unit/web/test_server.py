@@ -21,7 +21,7 @@ from tests.serving import sample, scraped
 from tests.unit.web.api import SPOILT
 from tests.unit.web.hostile import MALFORMED, UNREAD
 from tests.unit.web.process import KNOWN, answer, ask, connect, request, serving, whole
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until, until_equal
 
 ROOM = 32
 """The most requests in flight of the server under test."""
@@ -122,10 +122,10 @@ def busy(address: str) -> Iterator[list[socket.socket]]:
         clients = [stack.enter_context(connect(address)) for _ in range(ROOM)]
         for client in clients:
             client.sendall(request(KNOWN, WAITING, "X-Deadline-Ms: 1000"))
-        until(lambda: answer(address, request(KNOWN))[0].status == 503)
+        until_equal(lambda: answer(address, request(KNOWN))[0].status, 503)
         assert select.select(clients, [], [], 0)[0] == []
         yield clients
-    until(lambda: answer(address, request(KNOWN))[0].status == 200)
+    until_equal(lambda: answer(address, request(KNOWN))[0].status, 200)
 
 
 def test_more_than_there_is_room_for_is_refused_at_once(server: str) -> None:
@@ -203,7 +203,7 @@ def test_no_request_id_is_given_again_by_the_next_worker(tmp_path: Path) -> None
         (worker,) = psutil.Process(child.pid).children()
         worker.kill()
         worker.wait()
-        child.wait_until(lambda: answers(f"http://{child.name}{KNOWN}"), timeout=30)
+        child.wait_until(lambda: answers(f"http://{child.name}{KNOWN}"), timeout=PATIENCE_S)
         assert before.isdisjoint(request_ids(child.name))
 
 

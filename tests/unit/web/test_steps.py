@@ -1,6 +1,5 @@
 """Answers in several reads: all reads see one state, whatever happens to the state between two of them."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +19,7 @@ from streamstate.web.api import build
 from streamstate.web.freshness import Freshness
 from tests.memory_reader import MemoryReader
 from tests.serving import FixedTopics, Loop
+from tests.waiting import now_ms
 
 APP = profile_app(
     parse("""
@@ -56,7 +56,7 @@ class Changing(MemoryReader):
 
 
 def fed(store: MemoryStore, users: int = USERS) -> MemoryStore:
-    driver, time_ms = Driver(APP, store, PARTITIONS), int(time.time() * 1000)
+    driver, time_ms = Driver(APP, store, PARTITIONS), now_ms()
     logs: list[list[Any]] = [[] for _ in range(PARTITIONS)]
     for user in range(users):
         log = logs[partition_of(key := LONG.encode(user), PARTITIONS)]

@@ -21,9 +21,7 @@ from strictasgi.client import Answer, ConnectionPool
 from tests.certificates import Authority
 from tests.serving import Loop
 from tests.unit.web.process import KNOWN, answer, request
-from tests.waiting import until
-
-WITHIN_S = 20.0
+from tests.waiting import PATIENCE_S, until, until_equal
 
 
 @dataclass
@@ -74,7 +72,7 @@ def served(places: tuple[Place, Place], authority: Authority, tmp_path: Path) ->
     }
     child = LocalCluster.api("tests.unit.web", "api", address, tmp_path, settings)
     child.start()
-    child.wait_until(lambda: answers(f"http://{LOCALHOST}:{probes}/livez"), timeout=60)
+    child.wait_until(lambda: answers(f"http://{LOCALHOST}:{probes}/livez"), timeout=PATIENCE_S)
     yield child, address, f"{LOCALHOST}:{probes}"
     child.stop()
 
@@ -109,7 +107,7 @@ def test_only_who_shows_a_certificate_is_answered(
 ) -> None:
     _, address, probes = served
     mutual = ToInstances(places[1].pair, authority.path, "")
-    until(lambda: asked(loop, mutual, address) == 200, WITHIN_S)
+    until_equal(lambda: asked(loop, mutual, address), 200)
     other = Authority(tmp_path / "other")
     stranger = CertificateFiles(*other.issue("stranger", LOCALHOST))
     assert asked(loop, ToInstances(None, authority.path, ""), address) is None
@@ -140,15 +138,15 @@ def test_changed_certificates_are_used_without_a_restart(
         assert serial(address, client.pair, authority) == before
         return "a changed file cannot be used" in child.log.read_text()
 
-    until(reported, WITHIN_S)
+    until(reported)
     server.pair.key.write_bytes(key)
     with repeating(lambda: asked(loop, mutual, address)) as found:
         server.renew("server-2")
         client.renew("client-2")
         renewed = ssl.PEM_cert_to_DER_cert(server.pair.certificate.read_text())
-        until(lambda: serial(address, client.pair, authority) == renewed != before, WITHIN_S)
+        until(lambda: serial(address, client.pair, authority) == renewed != before)
         seen = len(found)
-        until(lambda: len(found) > seen + 10, WITHIN_S)
+        until(lambda: len(found) > seen + 10)
     assert set(found) == {200}
     assert (child.pid, child.alive) == (pid, True)
     assert "Traceback" not in child.log.read_text()

@@ -23,7 +23,7 @@ from streamstate.profile import SERVICE as PROFILE
 from streamstate.releases import file
 from streamstate.settings import StreamSettings, load
 from tests.serving import Served, new_address
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 DECLARED = """
 name: rooms
@@ -239,7 +239,7 @@ def run(tmp_path: Path) -> Iterator[Run]:
         child = Child("Thing", ["sh", "-c", script], tmp_path / "logs" / "thing.log")
         children.append(child)
         child.start()
-        child.wait_until(lambda: bool(child.tail()), timeout=5)
+        child.wait_until(lambda: bool(child.tail()), timeout=PATIENCE_S)
         return child
 
     yield started
@@ -256,22 +256,22 @@ def gone(pid: int) -> bool:
 
 
 def test_kill_takes_its_children_along(run: Run) -> None:
-    child = run("sleep 60 & echo $!; wait")
+    child = run("sleep 3600 & echo $!; wait")
     grandchild = int(child.tail())
     child.kill()
-    until(lambda: gone(grandchild), 2)
+    until(lambda: gone(grandchild))
 
 
 PARENT = """
-import sys, threading, time
+import signal, sys, threading
 from pathlib import Path
 from devkit.servers.child_process import Child
-child = Child("Thing", ["sleep", "60"], Path(sys.argv[1]))
+child = Child("Thing", ["sleep", "3600"], Path(sys.argv[1]))
 starter = threading.Thread(target=child.start)
 starter.start()
 starter.join()
 print(child.pid, flush=True)
-time.sleep(60)
+signal.pause()
 """
 
 
@@ -282,7 +282,7 @@ def test_a_child_ends_with_its_killed_parent_and_not_with_the_thread_that_starte
         pid = int(parent.stdout.readline())
         assert not gone(pid)
         parent.kill()
-    until(lambda: gone(pid), 2)
+    until(lambda: gone(pid))
 
 
 def test_a_death_before_it_is_ready_shows_the_end_of_the_log(tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ def test_a_death_before_it_is_ready_shows_the_end_of_the_log(tmp_path: Path) -> 
     child = Child("Thing", ["sh", "-c", script], tmp_path / "log")
     child.start()
     with pytest.raises(DevkitError, match="Thing ended before it was ready") as error:
-        child.wait_until(lambda: False, timeout=5)
+        child.wait_until(lambda: False, timeout=PATIENCE_S)
     assert str(error.value).endswith("\n".join(["", *(f"line {i}" for i in range(11, 31))]))
     assert "line 10\n" not in str(error.value)
 
@@ -309,7 +309,7 @@ def test_a_taken_port_says_which_setting_to_change() -> None:
 
 def test_releases_run_while_they_are_in_the_file(tmp_path: Path) -> None:
     def make(name: str, release: file.ByHand) -> list[Child]:
-        argv = [sys.executable, "-c", "import time; time.sleep(60)"]
+        argv = ["sleep", "3600"]
         return [Child(f"{name} of {release.package}", argv, tmp_path / f"{name}.log")]
 
     said: list[str] = []

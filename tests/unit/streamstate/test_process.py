@@ -18,7 +18,7 @@ from streamstate.settings import StreamSettings, load
 from streamstate.spark.executor import command
 from streamstate.spark.process import own_folders
 from tests.serving import sample
-from tests.waiting import until
+from tests.waiting import until, until_equal
 
 # The memory of a process of its own.
 
@@ -104,14 +104,14 @@ def test_threads_share_the_memory_of_the_c_library() -> None:
 # Folders of processes: the next start deletes exactly the folders of killed processes.
 
 HOLDING = """
-import sys, time
+import signal, sys
 from pathlib import Path
 from streamstate.deployment.scratch import scratch
 
 with scratch(Path(sys.argv[1])) as folder:
     (folder / "file").write_text("left")
     print(folder, flush=True)
-    time.sleep(60)
+    signal.pause()
 """
 
 
@@ -190,9 +190,9 @@ def test_a_turn_that_takes_too_long_is_told_of() -> None:
         going_on.wait()
 
     background.keep_running("hanging", turn, 3_600, longest_s=0.05)
-    until(lambda: background.stuck(time.monotonic()) == ["hanging"])
+    until_equal(lambda: background.stuck(time.monotonic()), ["hanging"])
     going_on.set()
-    until(lambda: background.stuck(time.monotonic()) == [])
+    until_equal(lambda: background.stuck(time.monotonic()), [])
 
 
 # What an executor's JVM is started with.

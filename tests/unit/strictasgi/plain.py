@@ -3,13 +3,18 @@
 import asyncio
 from typing import Any
 
+BEGUN = "begun"
+"""Printed when a request is there that is not answered at once."""
+
 
 async def application(scope: Any, _receive: Any, send: Any) -> None:
     """`/slow` takes a second, `/never` has no end, any other path is answered at once. It has no lifespan."""
     assert scope["type"] == "http"
     if scope["path"] == "/slow":
+        print(BEGUN, flush=True)
         await asyncio.sleep(1)
     elif scope["path"] == "/never":
+        print(BEGUN, flush=True)
         await asyncio.Event().wait()
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
     await send({"type": "http.response.body", "body": b"ok"})

@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
@@ -19,7 +18,8 @@ from strictasgi.connection import EXTENSION
 from strictasgi.lifespan import Application
 from strictasgi.server import Server
 from tests.serving import Loop
-from tests.waiting import until
+from tests.unit.strictasgi.plain import BEGUN
+from tests.waiting import PATIENCE_S, REQUEST_S, until, until_equal
 
 GET = b"GET /a%20b?x=1 HTTP/1.1\r\nHost: here\r\n"
 CLOSE = GET + b"Connection: close\r\n\r\n"
@@ -38,7 +38,7 @@ def start(loop: Loop, application: Application) -> tuple[Server, socket.socket]:
         server.listen(listening)
         return server
 
-    return loop.run(begin()), socket.create_connection(address, timeout=5)
+    return loop.run(begin()), socket.create_connection(address, timeout=REQUEST_S)
 
 
 Serving = Callable[[Application], AbstractContextManager[socket.socket]]
@@ -192,7 +192,9 @@ BOOT_ERROR = 3
 
 def gunicorn(address: str, application: str, home: Path) -> Child:
     command = [sys.executable, "-m", "gunicorn", "--worker-class", "strictasgi.worker.Worker", "--bind", address]
-    child = Child("gunicorn", [*command, f"{MODULE}:{application}"], home / "gunicorn.log")
+    # What ends within the patience of a test has not waited for a request without end.
+    command += ["--graceful-timeout", str(round(2 * PATIENCE_S)), f"{MODULE}:{application}"]
+    child = Child("gunicorn", command, home / "gunicorn.log")
     child.start()
     return child
 
@@ -200,7 +202,7 @@ def gunicorn(address: str, application: str, home: Path) -> Child:
 def ask(address: str, path: str = "/") -> socket.socket:
     """A connection that has asked for `path`."""
     host, _, port = address.partition(":")
-    client = socket.create_connection((host, int(port)), timeout=5)
+    client = socket.create_connection((host, int(port)), timeout=REQUEST_S)
     client.sendall(f"GET {path} HTTP/1.1\r\nHost: here\r\n\r\n".encode())
     return client
 
@@ -219,14 +221,14 @@ def address() -> str:
 @pytest.fixture
 def child(address: str, tmp_path: Path) -> Iterator[Child]:
     child = gunicorn(address, "application", tmp_path)
-    until(lambda: answered(address), 30)
+    until(lambda: answered(address))
     yield child
     child.stop()
 
 
 def test_sigterm_answers_what_has_begun(child: Child, address: str) -> None:
     with ask(address, "/slow") as client:
-        time.sleep(0.1)
+        until_equal(lambda: child.tail(1), BEGUN)
         os.kill(child.pid, signal.SIGTERM)
         assert client.recv(65_536).startswith(b"HTTP/1.1 200")
     until(lambda: not child.alive)
@@ -235,9 +237,9 @@ def test_sigterm_answers_what_has_begun(child: Child, address: str) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGQUIT])
 def test_sigint_and_sigquit_end_at_once(child: Child, address: str, number: signal.Signals) -> None:
     with ask(address, "/never") as client:
-        time.sleep(0.1)
+        until_equal(lambda: child.tail(1), BEGUN)
         os.kill(child.pid, number)
-        until(lambda: not child.alive, 3)
+        until(lambda: not child.alive)
         with suppress(ConnectionResetError):
             assert client.recv(1) == b""
 
@@ -257,6 +259,6 @@ def test_a_worker_that_hangs_is_replaced(child: Child, address: str) -> None:
 
 def test_an_application_that_cannot_start_ends_gunicorn(address: str, tmp_path: Path) -> None:
     child = gunicorn(address, "unstarted", tmp_path)
-    until(lambda: not child.alive, 30)
+    until(lambda: not child.alive)
     assert child.stop() == BOOT_ERROR
     assert "no database" in child.log.read_text()

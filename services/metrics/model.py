@@ -1,15 +1,12 @@
-"""The profile of a user: plays, the first and the last, and the most played artists, albums and tracks."""
+"""Plays in numbers: of each user, with the most played artists, albums and tracks, and of all users by hour."""
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import msgspec
 
 from services.events import KINDS, LISTENING_EVENTS, PLAYS, ListeningEvent
-from services.metrics import plays
 from streamstate.app import App
-from streamstate.profile import EVER, Profile, count, least, most, top
-from streamstate.profile.answer_type import Found, Spans
+from streamstate.profile import EVER, Found, Profile, Spans, count, least, most, top
 from streamstate.view import NamedIds, Part
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001, an offset would be part of the text
@@ -34,17 +31,11 @@ class UserMetrics(msgspec.Struct, rename="camel"):
     top_ten_tracks: list[PlayCount]
 
 
-class Metrics(
-    Profile,
-    topic=LISTENING_EVENTS,
-    path="/v1/users/<key>/metrics",
-    fields={
-        "playedAt": {"type": "int", "member": "timestamp"},
-        "artistId": "int",
-        "albumId": "int",
-        "trackId": "int",
-    },
-):
+PLAYED_AT = {"type": "int", "member": "timestamp"}
+FIELDS = {"playedAt": PLAYED_AT, "artistId": "int", "albumId": "int", "trackId": "int"}
+
+
+class Metrics(Profile, topic=LISTENING_EVENTS, path="/v1/users/<key>/metrics", fields=FIELDS):
     """The plays of a user in numbers."""
 
     count = count()
@@ -53,6 +44,14 @@ class Metrics(
     artists = top(10, "artistId")
     albums = top(10, "albumId")
     tracks = top(10, "trackId")
+
+
+class Plays(Profile, topic=LISTENING_EVENTS, path="/v1/plays"):
+    """All plays, by day and by hour."""
+
+    days = count(over="32d", every="1d")
+    hours = count(over="32d", every="1h")
+    count = count()
 
 
 def metrics(user: int, found: Found, _spans: Spans) -> UserMetrics:
@@ -68,19 +67,11 @@ def instant(milliseconds: int) -> str:
     return f"{moment.isoformat(timespec='milliseconds' if milliseconds % 1000 else 'seconds')}Z"
 
 
+ARTISTS, ALBUMS, TRACKS = [PlayCount(42, 3)], [PlayCount(42, 2), PlayCount(43, 1)], [PlayCount(42, 3)]
 VIEW = Metrics.answered_by(
     metrics,
-    example=UserMetrics(
-        user_id=42,
-        event_count=3,
-        first_listening_event="2026-01-01T20:15:00Z",
-        last_listening_event="2026-01-02T08:00:00.250Z",
-        top_ten_artists=[PlayCount(42, 3)],
-        top_ten_albums=[PlayCount(42, 2), PlayCount(43, 1)],
-        top_ten_tracks=[PlayCount(42, 2), PlayCount(44, 1)],
-    ),
+    example=UserMetrics(42, 3, "2026-01-01T20:15:00Z", "2026-01-02T08:00:00.250Z", ARTISTS, ALBUMS, TRACKS),
     names=NamedIds({f"topTen{kind.capitalize()}.id": kind for kind in KINDS}),
     part=Part(required=True),
 )
-FOLD = replace(Metrics.over(PLAYS, ListeningEvent), shared=plays.tally)
-APP = App(name="metrics", folds=(FOLD,), views=(VIEW, plays.VIEW))
+APP = App("metrics", (Metrics.over(PLAYS, ListeningEvent, overall=Plays),), (VIEW, *Plays.app.views))

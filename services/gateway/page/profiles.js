@@ -8,7 +8,7 @@ import { follow, liveMark } from "./live.js";
 import { measures } from "./measures.js";
 
 /** The profiles of this project come last: the reader's own are looked for. */
-const LAST = ["habits", "metrics"];
+const LAST = ["habits", "metrics", "plays"];
 const MEASURED_MS = 60_000;
 const UNMEASURED = "The Redis user of the API needs the commands dbsize, info, memory|usage and randomkey.";
 const NONE = "No profile is deployed. Declare one in a YAML file: docs/profile.md shows how.";

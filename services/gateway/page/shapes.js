@@ -26,7 +26,7 @@ export function shapes({ key: _key, windows = {}, ...members }) {
  * for a value that is neither. Items have a number, a time in ms, or only a value.
  */
 export function items(value) {
-  if (Array.isArray(value)) return value.map(item).filter(({ value }) => value !== undefined);
+  if (Array.isArray(value)) return newestFirst(value).map(item).filter(({ value }) => value !== undefined);
   if (!isObject(value)) return null;
   return Object.entries(value)
     .filter(([, number]) => Number.isFinite(number))
@@ -34,7 +34,10 @@ export function items(value) {
     .sort((one, other) => other.number - one.number);
 }
 
+const newestFirst = (list) => (list[0]?.start === undefined ? list : list.toReversed());
+
 const item = (item) =>
   isObject(item)
-    ? { id: item.id ?? item.value, value: item.value ?? item.name ?? item.id, number: item.count ?? item.total ?? item.countPlays, time: item.timestamp }
+    ? item.start !== undefined ? { id: item.start, value: new Date(item.start).toISOString().slice(0, 16), number: item.count ?? item.total }
+    : { id: item.id ?? item.value, value: item.value ?? item.name ?? item.id, number: item.count ?? item.total ?? item.countPlays, time: item.timestamp }
     : { id: item, value: item };

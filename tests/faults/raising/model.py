@@ -8,13 +8,14 @@ from services.metrics import model
 from streamstate.app import Effect, FoldContext, Record
 
 UNLUCKY = 4_711
+(METRICS,) = model.APP.folds
 
 
 def fold(records: Sequence[Record[int, ListeningEvent]], context: FoldContext) -> Iterable[Effect]:
     if any(record.value.artist_id == UNLUCKY for record in records):
         msg = "this artist cannot be folded"
         raise ValueError(msg)
-    return model.FOLD.apply(records, context)
+    return METRICS.apply(records, context)
 
 
-APP = replace(model.APP, name="raising", folds=tuple(replace(each, apply=fold) for each in model.APP.folds))
+APP = replace(model.APP, name="raising", folds=(replace(METRICS, apply=fold),))

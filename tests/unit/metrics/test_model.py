@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.metrics.model import APP, instant
-from services.metrics.plays import DAY_MS, HOUR_MS, PERIOD_MS, HourOfPlays, Plays, Span
 from streamstate.app import LATE
 from streamstate.keys import LONG, LONG_MAX
+from streamstate.profile.answer import Periods
 from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import Fields
 from streamstate.testing import Driver
@@ -76,7 +76,8 @@ def test_instants_are_iso_8601_in_utc(milliseconds: int, text: str) -> None:
 
 # All plays by day and hour, counted by hand.
 
-START = 600 * PERIOD_MS
+HOUR_MS, DAY_MS = 3_600_000, 86_400_000
+START = 20_000 * DAY_MS
 
 
 def played(driver: Driver, *times: int, partition: int = 0) -> None:
@@ -87,36 +88,39 @@ def played(driver: Driver, *times: int, partition: int = 0) -> None:
     driver.feed(partition, {"listening-events": records})
 
 
-def plays(driver: Driver, **span: int) -> Plays:
-    answer = driver.view("plays", query=Span(**span))
-    assert isinstance(answer, Plays)
-    return answer
+def plays(driver: Driver, at: int, **span: int) -> Any:
+    return plain(driver.view("plays", query=Periods(at=at, **span)))
 
 
 def test_an_unusual_hour_shows_beside_what_is_usual() -> None:
-    driver = Driver(APP, MemoryStore())
+    driver = Driver(APP, MemoryStore(), 2)
     for day in range(5):
-        played(driver, *[START + day * DAY_MS] * (90 if day == 3 else 10))
-    shown = [(hour.count, hour.usual) for hour in plays(driver).hours if hour.start % DAY_MS == 0]
+        played(driver, *[START + day * DAY_MS] * (90 if day == 3 else 10), partition=day % 2)
+    answer = plays(driver, START + 5 * DAY_MS)
+    shown = [(hour["count"], hour["usual"]) for hour in answer["hours"] if hour["start"] % DAY_MS == 0]
     assert shown == [(10, 10), (10, 10), (10, 10), (90, 10), (10, 10)]
+    assert [(day["start"], day["count"], day["usual"]) for day in answer["days"]] == [
+        (START + day * DAY_MS, 90 if day == 3 else 10, 10) for day in range(5)
+    ]
+    assert (answer["count"], len(answer["hours"])) == (130, 4 * 24 + 1)
 
 
-def test_hours_are_kept_for_one_period_at_least_and_two_at_most() -> None:
+def test_hours_and_days_from_and_to_a_moment_have_the_usual_numbers_of_all_days() -> None:
     driver = Driver(APP, MemoryStore())
-    played(driver, START)
-    played(driver, START + 2 * PERIOD_MS - 1, START, START - 1)
-    assert [hour.count for hour in plays(driver).hours if hour.count] == [2, 1]
-    played(driver, START + 2 * PERIOD_MS, START)
-    last = START + 2 * PERIOD_MS
-    answer = plays(driver)
-    assert answer.count == 6
-    assert [(hour.start, hour.count) for hour in answer.hours] == [(last - HOUR_MS, 1), (last, 1)]
-    assert driver.store.read({0: []})[0].counters == {LATE: 2}
+    played(driver, START, START, START + DAY_MS, START + DAY_MS + HOUR_MS)
+    answer = plays(driver, START + 2 * DAY_MS, from_=START + DAY_MS, to=START + DAY_MS + HOUR_MS)
+    assert answer["hours"] == [{"start": START + DAY_MS, "count": 1, "usual": 1.5}]
+    assert answer["days"] == [{"start": START + DAY_MS, "count": 2, "usual": 2}]
+    assert answer["count"] == 4
 
 
-def test_a_time_without_plays_leaves_nothing_of_older_periods() -> None:
+def test_hours_end_after_32_days_and_a_play_older_than_39_is_late() -> None:
     driver = Driver(APP, MemoryStore())
-    played(driver, START - 1, START)
-    played(driver, START + 7 * PERIOD_MS)
-    assert plays(driver).hours == [HourOfPlays(START + 7 * PERIOD_MS, 1, 1)]
-    assert driver.store.read({0: [Fields("plays:0"), Fields("plays:1")]})[0].values.count({}) == 1
+    last = START + 40 * DAY_MS
+    played(driver, START, last, START, last - 33 * DAY_MS, last - 32 * DAY_MS)
+    answer = plays(driver, last)
+    assert [hour["start"] for hour in answer["hours"] if hour["count"]] == [last - 32 * DAY_MS, last]
+    assert answer["count"] == 5
+    assert driver.store.read({0: []})[0].counters == {LATE: 1}
+    days = [Fields(f"slots:{day}") for day in (20_000, 20_007, 20_008, 20_040)]
+    assert [bool(fields) for fields in driver.store.read({0: days})[0].values] == [False, True, True, True]

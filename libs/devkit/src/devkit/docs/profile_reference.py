@@ -89,6 +89,10 @@ _REST = """`any` holds if a condition of its list holds, `all` if all conditions
   `<key>`.
 - Windows over all keys begin and end with a slot of five minutes, without `sessions`, `recent`, and `first` and `last`
   of a field.
+- `every` is for `count` and `total` over windows, without `by`: a multiple of 5m, and a part of a day. The answer lists the
+  periods from the first with an event to the last, each with its `start`, the number, and `usual`, the median at the same
+  time of all days. Parameters `from` and `to` select periods. With `every` at all windows of a profile, windows begin and
+  end with the shortest period.
 """
 
 

@@ -17,8 +17,8 @@ from streamstate.app import App, Effect, Fold, Source, no_effects
 from streamstate.formats.event_times import EventTimes
 from streamstate.keys import CODECS
 from streamstate.operators.repeats import without_repeats
-from streamstate.profile.answer import Answer, Moment, OverallView, ProfileView
-from streamstate.profile.answer_type import AnswerType
+from streamstate.profile.answer import Answer, Moment, OverallView, Periods, ProfileView
+from streamstate.profile.answer_type import AnswerType, Found, Spans
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.fields import EventDecoder, FieldWords, event_attributes
 from streamstate.profile.fold import ProfileFold
@@ -37,7 +37,9 @@ from streamstate.view import EXPLORE, READ, Part, UserState, View
 
 __all__ = [
     "EVER",
+    "Found",
     "Profile",
+    "Spans",
     "count",
     "distinct",
     "first",
@@ -57,17 +59,23 @@ Where = Mapping[str, Any]
 
 
 def count(
-    field: str = "all", *, by: str = "", where: Where | None = None, over: Over = EVER, index: bool = False
+    field: str = "all",
+    *,
+    by: str = "",
+    every: str = "",
+    where: Where | None = None,
+    over: Over = EVER,
+    index: bool = False,
 ) -> MeasureWords:
     """The number of events (`all`), or of the events that have the field."""
-    return _words(over, where, count=field, by=by, index=index)
+    return _words(over, where, count=field, by=by, every=every, index=index)
 
 
 def total(
-    field: str, *, by: str = "", where: Where | None = None, over: Over = EVER, index: bool = False
+    field: str, *, by: str = "", every: str = "", where: Where | None = None, over: Over = EVER, index: bool = False
 ) -> MeasureWords:
     """The sum of a field of numbers."""
-    return _words(over, where, total=field, by=by, index=index)
+    return _words(over, where, total=field, by=by, every=every, index=index)
 
 
 def least(field: str, *, by: str = "", where: Where | None = None, over: Over = EVER) -> MeasureWords:
@@ -146,19 +154,23 @@ def profile_app(declared: Declaration, service: str = SERVICE) -> App:
     return App(declared.name, folds, views, emits=emits, service=service, variables=variables)
 
 
-def profile_fold(declared: Declaration, source: Source[Any, Any], apply: ProfileFold) -> Fold:
-    """The fold of a declaration over `source`."""
+def profile_fold(
+    declared: Declaration, source: Source[Any, Any], apply: ProfileFold, overall: ProfileFold | None = None
+) -> Fold:
+    """The fold of a declaration over `source`; `overall` adds the state of a profile over all keys."""
     indexes = indexes_of(declared)
     users = UserState(Layout(declared).places, *_removal(declared)) if declared.of_users else None
     expiries: list[Any] = [IndexExpiry(indexes)] if any(index.window for index in indexes) else []
     expiries += [expired] if declared.rules else []
+    expiries += [overall] if overall else []
     shared = partial(_together, expiries) if expiries else no_effects
     reads: Any = {"reads": RuleReads(declared)} if declared.rules else {}
-    return Fold((source,), apply, settings={"profile": declared.state}, users=users, shared=shared, **reads)
+    settings = {"profile": declared.state} | ({"overall": overall.declared.state} if overall else {})
+    return Fold((source,), apply, settings=settings, users=users, shared=shared, **reads)
 
 
-def _together(expiries: Sequence[Any], *given: Any) -> Iterable[Effect]:
-    return chain.from_iterable(each(*given) for each in expiries)
+def _together(folds: Sequence[Any], *given: Any) -> Iterable[Effect]:
+    return chain.from_iterable(fold(*given) for fold in folds)
 
 
 def _removal(declared: Declaration) -> tuple[Sequence[Read], Any]:
@@ -186,12 +198,18 @@ def profile_view(declared: Declaration, view: ProfileView | OverallView) -> View
         reads=view.reads,
         answer=view.answer,
         example=AnswerType(declared).example,
-        query=Moment if declared.windows else None,
+        query=_query(declared),
         part=Part(nested=True, parameters=("at",) if declared.windows else ()) if declared.part else UNSET,
         scope=EXPLORE if everywhere else READ,
         version=None if everywhere else lambda key: Field(layout.state_key(NUMBERS, key), COUNT),
         profile=msgspec.to_builtins(declared),
     )
+
+
+def _query(declared: Declaration) -> type[Moment] | None:
+    if any(measure.every_ms for measure in declared.resolved):
+        return Periods
+    return Moment if declared.windows else None
 
 
 class Profile:
@@ -205,17 +223,22 @@ class Profile:
     app: ClassVar[App]
 
     @classmethod
-    def over(cls, source: Source[Any, Any], event: type[msgspec.Struct]) -> Fold:
+    def over(
+        cls, source: Source[Any, Any], event: type[msgspec.Struct], overall: "type[Profile] | None" = None
+    ) -> Fold:
         """The fold over the events of `source`, of the type `event`, whose members are the members of the fields.
 
-        Raises `BadDeclaration` for a declaration with `where`, or a key from the value: the source decides about its
-        records.
+        overall: a profile over all keys of the same events, whose state is kept beside. Raises `BadDeclaration` for a
+            declaration with `where`, or a key from the value: the source decides about its records.
         """
         require(not cls.declared.where, "a profile over the source of a service has no where", "where")
         require(not cls.declared.key_field, "a profile over the source of a service has the source's key", "key")
         members = {field.encode_name: field.name for field in msgspec.structs.fields(event)}
-        attributes = {name: members[cls.declared.types[name].path] for name in cls.declared.fields}
-        return profile_fold(cls.declared, source, ProfileFold(cls.declared, attributes))
+
+        def fold(declared: Declaration) -> ProfileFold:
+            return ProfileFold(declared, {name: members[declared.types[name].path] for name in declared.fields})
+
+        return profile_fold(cls.declared, source, fold(cls.declared), fold(overall.declared) if overall else None)
 
     @classmethod
     def answered_by(cls, answer: Answer, **members: Any) -> View[Any]:

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from streamstate.errors import BadParameter
+from streamstate.operators.pages import MOST_TIME, Time
 from streamstate.profile.answer_type import AnswerType, Found, Spans
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.fields import FieldType
@@ -35,6 +36,13 @@ class Moment(msgspec.Struct, frozen=True):
     """The parameters of a request."""
 
     at: At = None
+
+
+class Periods(Moment, frozen=True, rename={"from_": "from"}):
+    """The parameters of a request with the periods wanted of measures with `every`."""
+
+    from_: Annotated[Time, Meta(description="the first time, inclusive, in milliseconds since 1970 or ISO 8601")] = 0
+    to: Annotated[Time, Meta(description="the end of the times, exclusive, likewise")] = MOST_TIME
 
 
 NOW = Moment()
@@ -151,8 +159,11 @@ class OverallView:
         if not self._declared.windows:
             return self._shape(None, found, {})
         at = end_ms(query.at)
-        spans = {window.label: slot_span(at, window.ms) for window in self._declared.windows}
+        slot_ms = self._declared.slot_ms
+        spans = {window.label: slot_span(at, window.ms, slot_ms) for window in self._declared.windows}
         self._add_trailing(found, slots, spans)
+        if isinstance(query, Periods):
+            self._select_periods(found, query)
         return self._shape(None, found, spans)
 
     def _add_trailing(
@@ -163,6 +174,13 @@ class OverallView:
         require_kept(spans[longest.label][0], self._windows.expired(times), longest.ms)
         for name, values in self._windows.values((day for column in days for day in column), spans).items():
             found[name].update(values)
+
+    def _select_periods(self, found: Mapping[str, dict[str, Any]], query: Periods) -> None:
+        for measure in self._declared.resolved:
+            if measure.every_ms:
+                for label, periods in found[measure.name].items():
+                    wanted = [period for period in periods if query.from_ <= period[0] < query.to]
+                    found[measure.name][label] = wanted
 
 
 def _newest(entry: tuple[str, int]) -> int:

@@ -8,7 +8,7 @@ import msgspec
 
 from streamstate.keys import CODECS
 from streamstate.profile.declaration import Declaration
-from streamstate.profile.fields import TIMESTAMP
+from streamstate.profile.fields import TIMESTAMP, FieldType
 from streamstate.profile.measure import Measure
 
 NUMBER_KEYS = ("long", "int", "digits")
@@ -73,6 +73,8 @@ class AnswerType:
         return self.answer(key, examples, spans)
 
     def _example(self, measure: Measure) -> Any:
+        if measure.every_ms:
+            return [(_EXAMPLE_END - measure.every_ms, 3, 3.0)]
         types = self._declared.types
         values: dict[str, Any] = {"int": 42, "str": "folk", "bool": True, "decimal": 100}
         value: Any = _EXAMPLE_END if measure.field == TIMESTAMP else values[types[measure.field or TIMESTAMP].kind]
@@ -110,6 +112,8 @@ class AnswerType:
 
     def _single(self, measure: Measure) -> tuple[Any, Shape]:
         of = self._declared.types[measure.field or TIMESTAMP]
+        if measure.every_ms:
+            return self._periods(measure, of)
         match measure.kind:
             case "count" | "distinct" | "sessions":
                 return int, int
@@ -131,6 +135,18 @@ class AnswerType:
                 return list[item], lambda recent: [item(of.answered_value(value), at) for value, at in recent]  # type: ignore[valid-type]
             case _:
                 return of.answered | None, lambda value: None if value is None else of.answered_value(value)
+
+    def _periods(self, measure: Measure, of: FieldType) -> tuple[Any, Shape]:
+        """The type of the numbers of periods: the start (milliseconds since 1970), the number, and the usual number."""
+        scale = 10**of.scale if measure.kind == "total" else 1
+        number, shape = (of.answered, of.answered_value) if measure.kind == "total" else (int, int)
+        members = [("start", int), (measure.kind, number), ("usual", float)]
+        item = self._struct(
+            f"{_capital(measure.name)}Item", members, "A period, and the median at its time of the day."
+        )
+        return list[item], lambda periods: [  # type: ignore[valid-type]
+            item(start, shape(value), usual / scale) for start, value, usual in periods
+        ]
 
     def _labelled(self, name: str, members: Mapping[str, Any]) -> Any:
         """A type with members by window."""

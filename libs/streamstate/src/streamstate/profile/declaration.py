@@ -1,5 +1,6 @@
 """A profile as declared: its words, checked and resolved. Pure."""
 
+import math
 import re
 from collections.abc import Mapping
 from functools import cached_property
@@ -127,6 +128,12 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         return longest_first(window for measure in self.resolved for window in measure.windows)
 
     @cached_property
+    def slot_ms(self) -> int:
+        """The length of the slots of windows over all keys, in milliseconds."""
+        periods = [measure.every_ms for measure in self.resolved if measure.windows]
+        return math.gcd(*periods) if all(periods) and periods else SLOT_MS
+
+    @cached_property
     def windowed_fields(self) -> tuple[str, ...]:
         """The fields that a history keeps of each event, by name: another order in the file is the same state."""
         return tuple(sorted({field for measure in self.resolved if measure.windows for field in measure.fields}))
@@ -191,6 +198,7 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         for each in self.resolved:
             if self.everywhere:
                 self._require_slots(each)
+            require(self.everywhere or not each.every_ms, "every is for measures over all keys", "measures", each.name)
             if each.index:
                 self._require_index(each, named)
         require(not (self.ruled and self.everywhere), "rules are for measures of a key: <key> in the path", "rules")
@@ -221,7 +229,9 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         place = "measures", each.name, "over"
         kept = not each.windows or is_number(each) or is_ranked(each)
         require(kept, f"over all keys, {each.kind} has no windows", *place)
-        require(all(window.ms >= SLOT_MS for window in each.windows), "over all keys, a window has at least 5m", *place)
+        least = each.every_ms or SLOT_MS
+        long = all(window.ms >= least for window in each.windows)
+        require(long, f"over all keys, a window has at least {'one period' if each.every_ms else '5m'}", *place)
 
     def _require_index(self, each: Measure, named: set[str]) -> None:
         """The path without the key is of the index. Adds the names of its indexes to `named`."""

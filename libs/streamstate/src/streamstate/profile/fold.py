@@ -29,7 +29,7 @@ class ProfileFold:
     """`Fold.apply` of a declaration. `attributes` are the attributes of an event's fields."""
 
     def __init__(self, declared: Declaration, attributes: Mapping[str, str]) -> None:
-        self._declared = declared
+        self.declared = declared
         self._attributes = attributes
         layout = self._layout = Layout(declared)
         self._adders = [number_adder(measure, declared.types, self._get) for measure in layout.numbers]
@@ -46,7 +46,7 @@ class ProfileFold:
         self._indexes = IndexFold(indexes, self._get) if indexes else None
 
     def __reduce__(self) -> Any:
-        return ProfileFold, (self._declared, self._attributes)
+        return ProfileFold, (self.declared, self._attributes)
 
     def _get(self, field: str) -> Get:
         return getter(field, self._attributes)
@@ -57,7 +57,7 @@ class ProfileFold:
         if len(counted) < len(records) and (nulls := sum(record.value is UNSET for record in records)):
             yield Count(NULLS, nulls)
         by_key = self._by_key(counted)
-        layout, compact = self._layout, self._declared.packed
+        layout, compact = self._layout, self.declared.packed
         indexed: defaultdict[str, Numbers] = defaultdict(dict)
         for key, events in by_key.items():
             add: Numbers = {COUNT: len(events)}
@@ -81,7 +81,7 @@ class ProfileFold:
             yield from self._rules.effects(by_key, context)
 
     def _by_key(self, events: Events) -> Mapping[Any, Events]:
-        if self._declared.everywhere:
+        if self.declared.everywhere:
             return {"": events} if events else {}
         by_key: defaultdict[Any, list[Record[Any, Any]]] = defaultdict(list)
         for event in events:
@@ -101,7 +101,7 @@ class ProfileFold:
                 yield PushRecent(self._layout.values_key(measure.name, key), members, length(measure))
 
     def _histories(self, by_key: Mapping[Any, Events], records: Events) -> Iterable[Effect]:
-        kept_ms, late = self._declared.kept_ms, 0
+        kept_ms, late = self.declared.kept_ms, 0
         for key, events in by_key.items():
             days: defaultdict[int, list[tuple[Any, ...]]] = defaultdict(list)
             for event in events if self._in_windows is None else filter(self._in_windows, events):

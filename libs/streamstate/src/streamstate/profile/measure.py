@@ -57,6 +57,7 @@ class MeasureWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
         field. distinct: the number of values of a field. recent: so many values of the field `of`, newest first.
     sessions: the number of periods without a pause longer than a time, such as `30m`.
     of: the field of a top or recent. by: one result for each value of this field. where: the events that count.
+    every: over all keys, one number for each period such as `1h`, with the median of the same time of all days.
     over: windows (`7d`) and `ever`. index: whether keys are found by the value.
     """
 
@@ -73,6 +74,7 @@ class MeasureWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     sessions: str = ""
     of: str = ""
     by: str = ""
+    every: str = ""
     where: dict[str, Any] = {}
     over: str | list[str] = EVER
     index: bool = False
@@ -90,6 +92,7 @@ class Measure(msgspec.Struct, frozen=True):
 
     n: of a top or recent. weight: the field whose total orders a top. windows: the trailing windows, longest first.
         labels: the windows and `ever` as declared. index: whether keys are found by the value.
+    every_ms: the length of the periods that have a number each, 0 where the measure has one number.
     """
 
     name: str
@@ -103,6 +106,7 @@ class Measure(msgspec.Struct, frozen=True):
     windows: tuple[TrailingWindow, ...]
     labels: tuple[str, ...]
     index: bool
+    every_ms: int = 0
 
     @property
     def ever(self) -> bool:
@@ -145,8 +149,20 @@ def resolve(name: str, words: MeasureWords, types: Mapping[str, FieldType]) -> M
     indexed = not words.index or (kind in ("count", "total") and not words.by)
     require(indexed, "an index is of a count or total, without by", *place, "index")
     where = resolve_where(words.where, types, place)
-    n = words.top or words.recent
-    return Measure(name, kind, field, words.by, weight, n, gap, where, windows, labels, words.index)
+    n, every = words.top or words.recent, _every_ms(words, kind, labels, place)
+    return Measure(name, kind, field, words.by, weight, n, gap, where, windows, labels, words.index, every)
+
+
+def _every_ms(words: MeasureWords, kind: Kind, labels: tuple[str, ...], place: tuple[str, ...]) -> int:
+    """The length of the periods of a measure, 0 without `every`."""
+    if not words.every:
+        return 0
+    split = kind in ("count", "total") and not words.by and EVER not in labels
+    require(split, "every is for count and total over windows, without by, such as over: 30d", *place, "every")
+    period = duration_ms(words.every, *place, "every")
+    fits = period % SLOT_MS == 0 and DAY_MS % period == 0
+    require(fits, "every is from 5m to 1d, a multiple of 5m and a part of a day, such as 1h", *place, "every")
+    return period
 
 
 def _subject(words: MeasureWords, place: tuple[str, ...]) -> tuple[Kind, str, str]:

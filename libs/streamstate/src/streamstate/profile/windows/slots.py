@@ -1,14 +1,16 @@
-"""Measures over all keys with trailing windows, from numbers by slot of five minutes, in a hash a day."""
+"""Measures over all keys with trailing windows, from numbers by slot of time, in a hash a day."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
+from statistics import median
 from typing import Any
 
 from streamstate.app import LATE, Count, Effect, FoldContext, Record
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.layout import Layout
-from streamstate.profile.measure import SLOT_MS
-from streamstate.profile.numbers import Get, Numbers, merged, number_adder, numbers_of, ranked, scorer
+from streamstate.profile.measure import Measure
+from streamstate.profile.numbers import COUNT, Get, Numbers, is_plain, merged, number_adder, numbers_of, ranked, scorer
 from streamstate.state.operations import DAY_MS, Delete, Fields, Merge, Read
 
 SLOTS = "slots"
@@ -16,39 +18,46 @@ SLOTS = "slots"
 TIME = "time"
 
 
-def slot_span(at: int, length_ms: int) -> tuple[int, int]:
+Events = Sequence[Record[Any, Any]]
+_timestamp = attrgetter("timestamp")
+
+Slots = Mapping[int, Sequence[tuple[str, int]]]
+"""The fields and numbers of each slot, by the number of the slot since 1970."""
+
+Period = tuple[int, int, float]
+"""The start of a period in milliseconds since 1970, its number, and the median of the same time of all days."""
+
+
+def slot_span(at: int, length_ms: int, slot_ms: int) -> tuple[int, int]:
     """The first and last moment of the slots of a window that ends at `at`."""
-    return (at - length_ms) // SLOT_MS * SLOT_MS, at // SLOT_MS * SLOT_MS + SLOT_MS - 1
+    return (at - length_ms) // slot_ms * slot_ms, at // slot_ms * slot_ms + slot_ms - 1
 
 
 class SlotFold:
     """The effects of events on the slots of `declared`. get: a field → its getter of a record."""
 
     def __init__(self, declared: Declaration, get: Callable[[str], Get]) -> None:
-        self._kept_ms = declared.kept_ms
+        self._kept_ms, self._slot_ms = declared.kept_ms, declared.slot_ms
         layout = Layout(declared)
-        self._adders = [number_adder(each, declared.types, get) for each in layout.windowed_numbers]
+        added = [measure for measure in layout.windowed_numbers if not _is_slot_count(measure)]
+        self._counts = len(added) < len(layout.windowed_numbers)
+        self._adders = [number_adder(measure, declared.types, get) for measure in added]
         self._rankings = [
             (name, scorer(measure, declared.types, get), measure.where.compiled(get))
             for name, measure in layout.windowed_rankings.each.items()
         ]
         self._in_windows = layout.in_windows.compiled(get)
 
-    def effects(self, events: Sequence[Record[Any, Any]], now: int, context: FoldContext) -> Iterable[Effect]:
+    def effects(self, events: Events, now: int, context: FoldContext) -> Iterable[Effect]:
         """Numbers of a slot are commutative. A day is deleted when the stream time passes its end by the kept time.
 
         now: the stream time after the events.
         """
-        by_slot: defaultdict[int, list[Record[Any, Any]]] = defaultdict(list)
-        late = 0
-        for event in events if self._in_windows is None else filter(self._in_windows, events):
-            if event.timestamp // DAY_MS < self._first_day(event.stream_time):
-                late += 1
-            else:
-                by_slot[event.timestamp // SLOT_MS].append(event)
+        counted = events if self._in_windows is None else [*filter(self._in_windows, events)]
+        kept = self._without_late(counted, now)
         by_day: defaultdict[int, tuple[Numbers, Numbers, Numbers]] = defaultdict(lambda: ({}, {}, {}))
-        for slot, of_slot in by_slot.items():
-            self._add(slot, of_slot, by_day[slot * SLOT_MS // DAY_MS])
+        for slot, of_slot in self._by_slot(kept).items():
+            self._add(slot, of_slot, by_day[slot * self._slot_ms // DAY_MS])
         for day, numbers in by_day.items():
             yield Merge(day_key(day), *numbers)
         yield Merge(SLOTS, most={TIME: now})
@@ -56,14 +65,29 @@ class SlotFold:
         for day in sorted({*stored, *by_day}):
             if day < self._first_day(now):
                 yield Delete(day_key(day))
-        if late:
+        if late := len(counted) - len(kept):
             yield Count(LATE, late)
+
+    def _without_late(self, events: Events, now: int) -> Events:
+        if not events or min(map(_timestamp, events)) // DAY_MS >= self._first_day(now):
+            return events
+        return [event for event in events if event.timestamp // DAY_MS >= self._first_day(event.stream_time)]
+
+    def _by_slot(self, events: Events) -> Mapping[int, Events]:
+        slots = [event.timestamp // self._slot_ms for event in events]
+        # The events of a batch without a backlog are of one slot.
+        if len(set(slots)) == 1:
+            return {slots[0]: events}
+        grouped: defaultdict[int, list[Record[Any, Any]]] = defaultdict(list)
+        for slot, event in zip(slots, events, strict=True):
+            grouped[slot].append(event)
+        return grouped
 
     def _first_day(self, stream_time: int) -> int:
         return max(0, stream_time - self._kept_ms) // DAY_MS
 
     def _add(self, slot: int, events: Sequence[Any], numbers: tuple[Numbers, Numbers, Numbers]) -> None:
-        of_slot: tuple[Numbers, Numbers, Numbers] = ({}, {}, {})
+        of_slot: tuple[Numbers, Numbers, Numbers] = ({COUNT: len(events)} if self._counts else {}, {}, {})
         for add_numbers in self._adders:
             add_numbers(events, *of_slot)
         for name, score, kept in self._rankings:
@@ -83,7 +107,7 @@ class SlotWindows:
 
     def reads(self, at: int) -> Sequence[Read]:
         """The reads of windows that end at `at`, or some hours later."""
-        first = slot_span(at, self._longest_ms)[0] // DAY_MS
+        first = slot_span(at, self._longest_ms, self._declared.slot_ms)[0] // DAY_MS
         return [Fields(SLOTS), *(Fields(day_key(day)) for day in range(first, at // DAY_MS + 2))]
 
     def expired(self, partitions: Iterable[Mapping[str, int]]) -> int:
@@ -102,14 +126,33 @@ class SlotWindows:
                 by_slot[int(slot)].append((field, number))
         found: dict[str, dict[str, Any]] = {measure.name: {} for measure in self._layout.windowed}
         for window in self._declared.windows:
-            first, last = (moment // SLOT_MS for moment in spans[window.label])
-            within = [fields for slot, fields in by_slot.items() if first <= slot <= last]
-            numbers = merged(self._layout.windowed_numbers, within)
+            first, last = (moment // self._declared.slot_ms for moment in spans[window.label])
+            within = {slot: fields for slot, fields in by_slot.items() if first <= slot <= last}
+            numbers = merged(self._layout.windowed_numbers, within.values())
             values = numbers_of(self._layout.windowed_numbers, numbers) | self._ranked(numbers)
             for measure in self._layout.windowed:
                 if window in measure.windows:
-                    found[measure.name][window.label] = values[measure.name]
+                    found[measure.name][window.label] = (
+                        self._periods(measure, within) if measure.every_ms else values[measure.name]
+                    )
         return found
+
+    def _periods(self, measure: Measure, slots: Slots) -> list[Period]:
+        """The number of each period, from the first period with an event to the last."""
+        name = COUNT if _is_slot_count(measure) else measure.name
+        slots_of_period = measure.every_ms // self._declared.slot_ms
+        numbers: Counter[int] = Counter()
+        for slot, fields in slots.items():
+            for field, number in fields:
+                if field == name:
+                    numbers[slot // slots_of_period] += number
+        periods = range(min(numbers), max(numbers) + 1) if numbers else range(0)
+        same_time: defaultdict[int, list[int]] = defaultdict(list)
+        for period in periods:
+            same_time[period * measure.every_ms % DAY_MS].append(numbers[period])
+        usual = {time: median(counts) for time, counts in same_time.items()}
+        starts = ((period * measure.every_ms, numbers[period]) for period in periods)
+        return [(start, number, usual[start % DAY_MS]) for start, number in starts]
 
     def _ranked(self, numbers: Mapping[str, int]) -> dict[str, Any]:
         rankings, types = self._layout.windowed_rankings, self._declared.types
@@ -123,6 +166,11 @@ class SlotWindows:
             value = ranked(measure, scores[rankings.name(measure)])
             found[measure.name] = value if measure.kind == "distinct" else types[measure.field].stored_ranking(value)
         return found
+
+
+def _is_slot_count(measure: Measure) -> bool:
+    """Whether a measure counts all events of a slot: such measures of several periods are stored once."""
+    return measure.every_ms > 0 and is_plain(measure)
 
 
 def day_key(day: int) -> str:

@@ -17,9 +17,6 @@ from werkzeug.test import Client
 
 from devkit.cluster.local_cluster import LocalCluster, answers
 from devkit.servers.child_process import LOCALHOST, Child, free_port
-from streamstate.errors import Misconfigured
-from streamstate.kafka.admin import Silence, Topics
-from streamstate.state.store import Origin
 from streamstate.web.access.internal import InternalTokens
 from streamstate.web.client.instances import Instances
 from streamstate.web.http.deadline import Deadline
@@ -30,33 +27,6 @@ from tests.waiting import PATIENCE_S, REQUEST_S, transports_closed
 T = TypeVar("T")
 
 Wsgi = Callable[[Any, Any], Iterable[bytes]]
-
-
-class FixedTopics(Topics):
-    """Partition counts and ends (`written`) that the test decides."""
-
-    def __init__(self, counts: Mapping[str, int]) -> None:
-        self.counts = dict(counts)
-        self.written: dict[tuple[str, int], int] = {}
-
-    def fall_silent(self, since: float) -> None:
-        """From now on, Kafka has not answered since then (seconds since 1970)."""
-        self._silence = Silence(since, "timed out")
-
-    def ends(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        return {place: self.written.get(place, 0) for place in places}
-
-    def high_watermarks(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        return self.ends(places)
-
-    def origin(self, topic: str) -> Origin:
-        if topic not in self.counts:
-            msg = f"the topic {topic} cannot be read; create it"
-            raise Misconfigured(msg)
-        return Origin(topic, self.counts[topic])
-
-    def known(self, topic: str) -> Origin | None:
-        return self.origin(topic) if topic in self.counts else None
 
 
 class Loop:

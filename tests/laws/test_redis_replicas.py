@@ -13,13 +13,13 @@ from werkzeug.test import Client, TestResponse
 from services.metrics.model import APP
 from streamstate import bootstrap
 from streamstate.settings import ApiSettings
-from streamstate.testing import Driver
+from streamstate.testing import Driver, FixedTopics
 from streamstate.web.api import build
 from streamstate.web.freshness import Freshness
 from streamstate.web.http.request import POSITION
 from tests.raw import feed_plays
 from tests.redis_servers import Watched, say, watched
-from tests.serving import FixedTopics, Loop
+from tests.serving import Loop
 from tests.waiting import until, until_equal
 
 TOPIC = "listening-events"

@@ -14,9 +14,9 @@ from streamstate.processing.decode import RawRecord
 from streamstate.profile.file import parse
 from streamstate.state.memory import MemoryStore
 from streamstate.state.store import Origin
+from streamstate.testing import FixedTopics
 from tests.deletions import InMemory
 from tests.laws.test_rekeyed_profiles import Chain
-from tests.serving import FixedTopics
 
 INPUTS, USERS = 2, (1, 2)
 YAML = """

@@ -62,7 +62,7 @@ ALLOWED: Mapping[str, set[str]] = {
     "settings": {"deployment", "errors", "formats"},
     "bootstrap": PROCESS - {"bootstrap"},
     "history.backup": {"deployment", "errors", "state"},
-    "testing": {*CONTRACT, "processing"},
+    "testing": {*CONTRACT, "kafka", "processing"},
     "spark": PROCESS,
     "verify": {*PROCESS, "profile"},
     "web.access": {"deployment", "errors", "view"},
@@ -79,8 +79,10 @@ ALLOWED: Mapping[str, set[str]] = {
         "spark",
         "testing",
         "verify",
+        "web",
         "web.access",
         "web.http",
+        "web.server",
     },
 }
 """What each room, or module of the root, may import. Nothing imports what is not listed."""

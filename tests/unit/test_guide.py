@@ -17,10 +17,10 @@ from streamstate.app import App
 from streamstate.settings import ApiSettings, load
 from streamstate.state.memory import MemoryStore
 from streamstate.state.store import Origin
+from streamstate.testing import FixedTopics, MemoryReader
 from streamstate.web.api import build
 from streamstate.web.freshness import Freshness
-from tests.memory_reader import MemoryReader
-from tests.serving import FixedTopics, Loop
+from tests.serving import Loop
 
 GUIDE = Path("docs/add-a-service.md").read_text()
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", GUIDE, re.DOTALL | re.MULTILINE)

@@ -25,14 +25,13 @@ from streamstate.keys import LONG, partition_of
 from streamstate.settings import ApiSettings, GatewaySettings, load
 from streamstate.state.memory import MemoryStore
 from streamstate.state.store import Origin
-from streamstate.testing import Driver
+from streamstate.testing import Driver, FixedTopics, MemoryReader
 from streamstate.web.api import build
 from streamstate.web.freshness import Freshness
 from streamstate.web.server.asgi import Asgi
 from tests.deletions import InMemory
-from tests.memory_reader import MemoryReader
 from tests.raw import Play, feed_name, feed_plays
-from tests.serving import FixedTopics, Loop, Serve, Served
+from tests.serving import Loop, Serve, Served
 
 PARTITIONS = 4
 RECOMMENDATIONS = recommendations(load(WindowSettings))

@@ -17,11 +17,12 @@ from streamstate.cli.users import removal
 from streamstate.erasure.applying import pending, steps
 from streamstate.keys import LONG, partition_of
 from streamstate.state.store import Origin
+from streamstate.testing import FixedTopics
 from streamstate_client import Client as Calls
 from streamstate_client import Deletion as Progress
 from streamstate_client.asynchronous import AsyncClient
 from tests.deletions import InMemory
-from tests.serving import FixedTopics, Loop, Serve
+from tests.serving import Loop, Serve
 from tests.unit.gateway.deployment import FAN, PARTITIONS, RECOMMENDATIONS, STRANGER, USER, Services, started
 
 PATH = f"/v1/users/{USER}"

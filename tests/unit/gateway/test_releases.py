@@ -21,13 +21,12 @@ from streamstate.releases import file
 from streamstate.releases.record import Releases, encoded, first, staged, switched
 from streamstate.state.memory import MemoryStore
 from streamstate.state.store import Origin
-from streamstate.testing import Driver
+from streamstate.testing import Driver, MemoryReader
 from streamstate.web.api import build
 from streamstate.web.freshness import Freshness
 from streamstate.web.http.request import Response
 from streamstate.web.partition_map import Processors, ViewEntry
 from tests.listening import Listener
-from tests.memory_reader import MemoryReader
 from tests.raw import feed_plays
 from tests.serving import Served, soon
 from tests.unit.gateway.deployment import PARTITIONS, USER, Services, _settings

@@ -14,10 +14,10 @@ from services.recommendations.settings import ListSettings, PoolSettings, Window
 from streamstate.app import App
 from streamstate.settings import ApiSettings, load
 from streamstate.state.memory import MemoryStore
+from streamstate.testing import FixedTopics, MemoryReader
 from streamstate.web.freshness import Freshness
-from tests.memory_reader import MemoryReader
 from tests.raw import Play
-from tests.serving import FixedTopics, Loop, Wsgi
+from tests.serving import Loop, Wsgi
 from tests.unit.recommendations.following import PARTITIONS, WINDOW
 
 ME, STRANGER = 1, 4711

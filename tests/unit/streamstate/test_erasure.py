@@ -14,10 +14,9 @@ from streamstate.processing.decode import RawRecord
 from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import Fields
 from streamstate.state.store import Claim, Origin
-from streamstate.testing import Driver
+from streamstate.testing import Driver, FixedTopics
 from tests.deletions import InMemory
 from tests.raw import play_json
-from tests.serving import FixedTopics
 
 # The topic of deletions, for a partition: requests, receipts in their place, and records of other partitions.
 

@@ -20,8 +20,9 @@ from streamstate.spark.run import reason
 from streamstate.spark.status import STILL_S, Status, application
 from streamstate.state.redis import RedisStore
 from streamstate.state.store import TopicPartition
+from streamstate.testing import FixedTopics
 from tests.collector import Collector, collecting
-from tests.serving import FixedTopics, sample
+from tests.serving import sample
 from tests.waiting import until_equal
 
 # What a stream says of itself: to Kubernetes, and to Prometheus.

@@ -14,12 +14,11 @@ from services.topics.settings import KeptSettings, KeptTopic
 from streamstate.keys import CODECS, partition_of
 from streamstate.settings import ApiSettings, load
 from streamstate.state.memory import MemoryStore
-from streamstate.testing import Driver
+from streamstate.testing import Driver, FixedTopics, MemoryReader
 from streamstate.web.api import build
 from streamstate.web.freshness import Freshness
-from tests.memory_reader import MemoryReader
 from tests.raw import plain
-from tests.serving import FixedTopics, Loop
+from tests.serving import Loop
 
 PARTITIONS = 3
 Change = tuple[Any, bool]

@@ -16,12 +16,11 @@ from streamstate.operators.pages import Page
 from streamstate.processing.decode import RawRecord
 from streamstate.settings import ApiSettings, load
 from streamstate.state.memory import MemoryStore
-from streamstate.testing import Driver
+from streamstate.testing import Driver, FixedTopics, MemoryReader
 from streamstate.web.api import build
 from streamstate.web.freshness import Freshness
-from tests.memory_reader import MemoryReader
 from tests.raw import plain
-from tests.serving import FixedTopics, Loop
+from tests.serving import Loop
 
 # A topic as a key-value store: last values, histories, windows, for each type of value.
 

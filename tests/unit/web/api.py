@@ -4,12 +4,11 @@ from streamstate.settings import ApiSettings, load
 from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import Merge
 from streamstate.state.store import Commit, OffsetAdvance, Origin
+from streamstate.testing import FixedTopics, MemoryReader
 from streamstate.web.api import build
 from streamstate.web.freshness import Freshness
 from streamstate.web.server.asgi import Asgi
 from strictasgi import server, waiting
-from tests.memory_reader import MemoryReader
-from tests.serving import FixedTopics
 from tests.unit.web.conftest import APP, COUNTS
 
 SPOILT = 987_654_321

@@ -16,12 +16,12 @@ from streamstate.settings import ApiSettings
 from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import Fields, Merge, Operation, Read
 from streamstate.state.store import Claim, Commit, OffsetAdvance, Origin
+from streamstate.testing import FixedTopics, MemoryReader
 from streamstate.view import View
 from streamstate.web.api import build
 from streamstate.web.freshness import Freshness
 from streamstate.web.server.asgi import Asgi
-from tests.memory_reader import MemoryReader
-from tests.serving import FixedTopics, Loop, Serve, Served
+from tests.serving import Loop, Serve, Served
 
 COUNTS = {"numbers": 4, "words": 2}
 

@@ -18,15 +18,14 @@ from streamstate.app import App
 from streamstate.keys import INT, LONG, PAIR, UUID
 from streamstate.settings import ApiSettings, load
 from streamstate.state.memory import MemoryStore
-from streamstate.testing import Driver
+from streamstate.testing import Driver, FixedTopics, MemoryReader
 from streamstate.web.api import build
 from streamstate.web.freshness import Freshness
 from streamstate.web.server.asgi import Asgi
 from strictasgi.server import Server
 from tests.contract import hold
-from tests.memory_reader import MemoryReader
 from tests.raw import ByTopic, feed_plays, name_json, play_json
-from tests.serving import FixedTopics, Loop
+from tests.serving import Loop
 from tests.waiting import until
 
 LONG_0, TEXT_0 = LONG.encode(0), b"0"

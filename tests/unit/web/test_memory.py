@@ -10,13 +10,12 @@ from werkzeug.test import Client
 from devkit import registry
 from streamstate.settings import ApiSettings, load
 from streamstate.state.memory import MemoryStore
-from streamstate.testing import Driver
+from streamstate.testing import Driver, FixedTopics, MemoryReader
 from streamstate.web.api import build
 from streamstate.web.freshness import Freshness
 from streamstate.web.memory import StateMemory
-from tests.memory_reader import MemoryReader
 from tests.raw import feed_plays
-from tests.serving import FixedTopics, Loop
+from tests.serving import Loop
 
 ASKED = "/processors?memory=true"
 

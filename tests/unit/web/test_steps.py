@@ -14,11 +14,10 @@ from streamstate.settings import ApiSettings
 from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import Read
 from streamstate.state.store import Snapshot
-from streamstate.testing import Driver
+from streamstate.testing import Driver, FixedTopics, MemoryReader
 from streamstate.web.api import build
 from streamstate.web.freshness import Freshness
-from tests.memory_reader import MemoryReader
-from tests.serving import FixedTopics, Loop
+from tests.serving import Loop
 from tests.waiting import now_ms
 
 APP = profile_app(

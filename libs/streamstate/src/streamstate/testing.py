@@ -1,16 +1,71 @@
-"""The testing kit: a driver that feeds an app without Kafka, Spark or Redis."""
+"""The testing kit: a driver that feeds an app without Kafka, Spark or Redis, and what an API over its store needs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from streamstate.app import App, Emit, Fold
+from streamstate.errors import Misconfigured
+from streamstate.kafka.admin import Silence, Topics
 from streamstate.processing.decode import DeadLetter, Markers, RawRecord
 from streamstate.processing.fold_batch import FoldResult
 from streamstate.processing.limits import Limits
 from streamstate.processing.writer import PartitionWriter
-from streamstate.state.store import Origin, Store
+from streamstate.state.operations import Read
+from streamstate.state.store import Origin, Snapshot, Store, TopicPartition
+
+
+class MemoryReader:
+    """The `AsyncReads` of a store that never blocks.
+
+    size: of each snapshot, as if Redis had sent so many bytes.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.size = 0
+        self._store = store
+
+    async def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
+        snapshots = self._store.read(wanted)
+        return {partition: replace(snapshot, size=self.size) for partition, snapshot in snapshots.items()}
+
+    async def troubles(self, addresses: Sequence[str]) -> Mapping[str, str]:  # noqa: ARG002, of the protocol
+        return {}
+
+    async def releases(self, of: str) -> bytes | None:  # noqa: ARG002, of the protocol
+        return None
+
+    async def close(self) -> None: ...
+
+
+class FixedTopics(Topics):
+    """Topics without a Kafka: the partition `counts`, and the ends in `written`."""
+
+    def __init__(self, counts: Mapping[str, int]) -> None:
+        self.counts = dict(counts)
+        self.written: dict[TopicPartition, int] = {}
+
+    def fall_silent(self, since: float) -> None:
+        """From now on, Kafka has not answered since then (seconds since 1970)."""
+        self._silence = Silence(since, "timed out")
+
+    def ends(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {place: self.written.get(place, 0) for place in places}
+
+    def high_watermarks(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return self.ends(places)
+
+    def origin(self, topic: str) -> Origin:
+        if topic not in self.counts:
+            msg = f"the topic {topic} cannot be read; create it"
+            raise Misconfigured(msg)
+        return Origin(topic, self.counts[topic])
+
+    def known(self, topic: str) -> Origin | None:
+        return self.origin(topic) if topic in self.counts else None
+
 
 NO_MARKERS: Mapping[str, Markers] = {}
 
@@ -19,7 +74,8 @@ class Driver:
     """Runs an app over records in memory: `feed`, then ask `view`.
 
     Every topic has `partitions` partitions; the driver claims the partitions in `held`, by default all. `limits` are
-    the limits of the stream, by default none. With several partitions, the view of a key asks the key's own:
+    the limits of the stream, by default none; `owner` is the address of the API. With several partitions, the view of a
+    key asks the key's own:
     `keys.partition_of` of the key's bytes, with the partitioner of its source.
     """
 
@@ -30,6 +86,7 @@ class Driver:
         partitions: int = 1,
         held: Iterable[int] | None = None,
         limits: Limits | None = None,
+        owner: str = "driver:1",
     ) -> None:
         self.app = app
         self.limits = limits or Limits()
@@ -39,7 +96,7 @@ class Driver:
         self.dead: list[DeadLetter] = []
         held = range(partitions) if held is None else held
         origins = {topic: Origin(topic, partitions) for topic in app.topics}
-        self.claims = {p: store.claim(p, "driver:1", {}, origins) for p in held}
+        self.claims = {p: store.claim(p, owner, {}, origins) for p in held}
         self.folds: Mapping[int, Sequence[Fold]] = dict.fromkeys(self.claims, app.folds)
 
     def feed(

@@ -23,6 +23,7 @@ kubectl exec metrics-0 -c api -- streamstate status      # in a pod: its service
 
 Commands by task. [Settings](reference.md#settings) give the addresses, by default the demo's:
 
+- a profile over a file, without servers: `try`
 - users and reads, by the gateway (`STREAMSTATE_GATEWAY`, `_GATEWAY_KEY`): `get`, `watch`, `export`, `erase`, `route`,
   `lag`, `top`, `open`, `forward`
 - state, by Kafka and Redis (`STREAMSTATE_KAFKA`, `_REDIS`): `status`, `owners`, `verify`; changes: `skip`, `allow`,

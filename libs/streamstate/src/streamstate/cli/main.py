@@ -29,6 +29,7 @@ from streamstate.cli.releases.promote import back, promote
 from streamstate.cli.releases.stage import stage
 from streamstate.cli.reset import reset
 from streamstate.cli.status import owners, status
+from streamstate.cli.trial.command import try_
 from streamstate.cli.users.forward import forward
 from streamstate.cli.users.partitions import lag, route, top
 from streamstate.cli.users.profile import get, open_page, watch
@@ -73,6 +74,7 @@ app = typer.Typer(
 )
 
 for command in (
+    try_,
     get,
     watch,
     export,

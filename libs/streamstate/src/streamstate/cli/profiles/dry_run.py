@@ -80,7 +80,7 @@ def dry_run(
     events = [record for record in decoded_records if record.value]
     nulls = sum(record.value is msgspec.UNSET for record in decoded_records)
     letters = [entry for entry in entries if isinstance(entry, DeadLetter)]
-    refused = Counter(map(_reason, letters))
+    refused = Counter(map(reason, letters))
     get = partial(getter, attributes=event_attributes(declared.fields))
     measures = {measure.name: _counted(measure, events, get) for measure in declared.resolved}
     seen = advice.members(source, (value for records in read.values() for *_, value in records))
@@ -94,12 +94,12 @@ def dry_run(
         for name in declared.fields
     }
     keys = [key for records in read.values() for *_, key, _ in records]
-    of_reasons = {_reason(letter): letter for letter in letters}
+    of_reasons = {reason(letter): letter for letter in letters}
     steps = {
-        reason: advice.of_value(letter, declared, seen)
+        why: advice.of_value(letter, declared, seen)
         if advice.has_type(source.key, letter.key)
         else advice.of_keys(declared, source, keys)
-        for reason, letter in of_reasons.items()
+        for why, letter in of_reasons.items()
     }
     mistaken = advice.of_mistaken_keys(declared, source, keys)
     return DryRun(len(entries), others, nulls, dict(refused.most_common()), measures, fields, steps, mistaken)
@@ -124,13 +124,15 @@ def _counted(measure: Measure, events: Sequence[Record[Any, Any]], get: Callable
     return sum(all(value(event) is not None for value in needed) for event in kept)
 
 
-def _reason(letter: DeadLetter) -> str:
+def reason(letter: DeadLetter) -> str:
     """The reason of a refusal, without values of the record."""
     if isinstance(letter.error, msgspec.DecodeError):
         return str(letter.error)
     if letter.stage == "decode" and isinstance(letter.error, BadRecord):
         # After the first colon or semicolon, a message may quote the record.
         return str(letter.error).partition(";")[0].partition(":")[0]
+    if letter.stage == "timestamp":
+        return "the timestamp is in the future, or before 1970"
     return letter.reason
 
 

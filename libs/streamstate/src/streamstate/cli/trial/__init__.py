@@ -1,0 +1,1 @@
+"""`streamstate try`: a profile over a file of events, in memory: no server and no Spark."""

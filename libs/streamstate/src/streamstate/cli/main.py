@@ -21,6 +21,7 @@ from streamstate.cli.backups.restore import restore
 from streamstate.cli.changes import allow, skip, throttle
 from streamstate.cli.config import config
 from streamstate.cli.profiles.check import check
+from streamstate.cli.profiles.draft import draft
 from streamstate.cli.profiles.plan import plan
 from streamstate.cli.releases.diff import diff
 from streamstate.cli.releases.drop import drop
@@ -106,6 +107,7 @@ for command in (
 ):
     app.command(command.__name__.partition("_")[0], cls=_Command)(command)
 profile = typer.Typer(help="A declared profile against its topic.", no_args_is_help=True, rich_markup_mode=None)
+profile.command()(draft)
 profile.command()(check)
 profile.command()(plan)
 app.add_typer(profile, name="profile")

@@ -17,7 +17,9 @@ from streamstate.keys import TEXT_MAX_BYTES, sortable
 TIMESTAMP = "timestamp"
 """Names Kafka's timestamp of a record, in milliseconds."""
 
-_RESERVED = (TIMESTAMP, "all", "any")
+RESERVED = (TIMESTAMP, "all", "any")
+"""Names that no field has."""
+
 _ROUND = "round"
 _DECIMAL = re.compile(rf"decimal\(([1-9])(?:, ({_ROUND}))?\)")
 _WRITTEN = re.compile(r"int\((text)\)|time\((s|ms|us|ns)\)")
@@ -152,7 +154,7 @@ def _negative(member: str) -> int:
 def field_type(name: str, words: str | FieldWords) -> FieldType:
     """The type written as `int`, `str`, `bool`, `decimal(2)`, `int(text)` or `time(us)`. Raises ValueError."""
     text, member = (words, name) if isinstance(words, str) else (words.type, words.member)
-    if name in _RESERVED:
+    if name in RESERVED:
         msg = f"a field is not called {name}: timestamp is Kafka's, and all and any join conditions"
         raise ValueError(msg)
     if unreadable := _UNREADABLE.search(name + member):

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -62,7 +62,8 @@ def _kind(value: Any) -> str:
 
 def readable(kinds: Iterable[str]) -> str:
     """The type of a field that reads values of all `kinds`; empty where there is none."""
-    found = set(kinds)
+    if not (found := set(kinds)):
+        return ""
     if found <= {"str", "int(text)"}:
         return "str"
     if found <= {"int", "int(text)"}:
@@ -70,6 +71,12 @@ def readable(kinds: Iterable[str]) -> str:
     if all(kind == "int" or kind.startswith("decimal") for kind in found):
         return max(found - {"int"})
     return "bool" if found == {"bool"} else ""
+
+
+def declarable(kinds: Iterable[str]) -> str:
+    """As `readable`, in the words of a file; numbers with more decimals than any type has are rounded."""
+    kind = readable(kinds)
+    return "decimal(2, round)" if kind == _LONGER else kind
 
 
 def of_field(of: FieldType, kinds: Counter[str]) -> str:
@@ -125,8 +132,7 @@ def of_keys(declared: Declaration, source: Source[Any, Any], keys: Iterable[byte
     found = set(keys)
     if not any(found):
         return "the records have no keys: the producer must write the key of each record"
-    names = [codec.name for codec in _KEYS if all(_looks_like(codec, key) for key in found)]
-    if not names:
+    if not (names := key_types(found)):
         return "no type but bytes reads all sampled keys: correct the producer, or declare key: bytes"
     return f"the sampled keys are readable as {' and '.join(names)}: {_declare(names)}"
 
@@ -141,10 +147,15 @@ def of_mistaken_keys(declared: Declaration, source: Source[Any, Any], keys: Iter
         mistaken = all(_looks_like(TEXT, key) for key in found)
     else:
         mistaken = not any(_looks_like(own, key) for key in found)
-    names = [codec.name for codec in _KEYS if codec is not own and all(_looks_like(codec, key) for key in found)]
+    names = [name for name in key_types(found) if name != own.name]
     if not (mistaken and names):
         return ""
     return f"the sampled keys look like {' and '.join(names)}, not {own.name}: {_declare(names)}"
+
+
+def key_types(keys: Collection[bytes | None]) -> list[str]:
+    """The types of keys that all `keys` look like, the likeliest first."""
+    return [codec.name for codec in _KEYS if all(_looks_like(codec, key) for key in keys)]
 
 
 def _declare(names: Sequence[str]) -> str:

@@ -62,7 +62,7 @@ def check(
     if not no_kafka:
         try:
             begins, ends = of.bounds()
-            last = _last(of, begins, ends, records)
+            last = last_records(of, begins, ends, records)
             counted, skipped = dry_run(declared, source, last, of.latest), ""
             mistaken = [counted.keys, _other_partitioner(of, islice(of.records(begins), records), last, len(ends))]
             findings = of.findings()
@@ -97,7 +97,7 @@ def _other_partitioner(
     return advice(of.app, of.source, fits)
 
 
-def _last(of: Declared, begins: Offsets, ends: Offsets, number: int) -> dict[int, list[RawRecord]]:
+def last_records(of: Declared, begins: Offsets, ends: Offsets, number: int) -> dict[int, list[RawRecord]]:
     """The last `number` records, by partition: evenly of all partitions, as far as they have records."""
     read: defaultdict[int, list[RawRecord]] = defaultdict(list)
     if starts := _starts(begins, ends, number):

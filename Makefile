@@ -64,10 +64,10 @@ soak: $(INSTALLED) redis ## an hour of load while something fails every minute, 
 	@$(BIN)/python -m pytest -s tests/faults/test_soak.py
 
 change: $(CLASSES) redis ## change folds under load by stage, wait, promote, back and drop (8 minutes; EVENTS=2000 READS=200 WATCHERS=1000)
-	@$(BIN)/python -m devkit.change
+	@$(BIN)/python -m devkit.lab.change
 
 history: $(CLASSES) redis ## build a state from an archive beside the build from Kafka, and with kills; replay, train and unload (20 minutes; EVENTS=2000000 KILLS=5)
-	@$(BIN)/python -m devkit.history
+	@$(BIN)/python -m devkit.lab.history
 
 nightly: $(INSTALLED) ## the model of the commit protocol, 100,000 histories on two cores (about 30 minutes)
 	@printf '%s\n' $(foreach shard,1 2 3 4 5,TestTally TestJoin) | xargs -P 2 -I{} \
@@ -133,7 +133,7 @@ fix: $(INSTALLED) ## let ruff mend what it can
 	@$(BIN)/ruff format $(SOURCES)
 
 bench: $(INSTALLED) redis wrk ## measure everything and write docs/bench.md (ONLY=reads,freshness)
-	@$(BIN)/python -m devkit.bench
+	@$(BIN)/python -m devkit.lab.bench
 
 $(INSTALLED): requirements.txt $(wildcard libs/*/pyproject.toml)
 	@[ -n "$(PYTHON)" ] || { echo "install Python 3.11 or newer with venv (Debian: python3-venv), or name it: make PYTHON=python3.11"; exit 1; }

@@ -72,7 +72,7 @@ def trying(rows: list[fault_report.Row]) -> Trying:
         rows.append(trial.row())
         print(rows[-1], trial.reads.kinds)
         assert trial.differences[:5] == []
-        assert trial.reads.bad[:5] == []
+        assert trial.reads.wrong[:5] == []
 
     return trying
 

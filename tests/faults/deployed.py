@@ -1,11 +1,11 @@
 """A deployment of metrics over a topic of its own, as what is put under load."""
 
-import time
 from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
 from devkit.cluster.local_cluster import LocalCluster
+from devkit.cluster.states import States
 from devkit.events import records
 from services.events import LISTENING_EVENTS
 from services.metrics.model import APP
@@ -18,8 +18,8 @@ from streamstate.verify.own_form import of_deployment
 from streamstate.verify.replay import recounted
 from tests.deployment import Deployment
 from tests.faults.load import known
+from tests.faults.trial import caught_up
 from tests.integration.driving import read
-from tests.waiting import until
 
 USERS = range(101, 141)
 PLAYS = 5
@@ -33,6 +33,7 @@ class Deployed(Deployment):
         self.partitions = partitions
         self.bootstrap = cluster.kafka.bootstrap
         self.create(partitions)
+        self.states = States(Topics(self.bootstrap), self.redis, {name: [self.topic]})
 
     def start(self) -> None:
         """Start stream and API, and wait until all is folded."""
@@ -55,17 +56,8 @@ class Deployed(Deployment):
         """The profiles of the users at the first request."""
         return known(self.url, USERS)
 
-    def ends(self) -> dict[tuple[str, int], int]:
-        return Topics(self.bootstrap).ends((self.topic, p) for p in range(self.partitions))
-
-    def positions(self) -> dict[tuple[str, int], int]:
-        snapshots = self.store.read({p: [] for p in range(self.partitions)})
-        return {(self.topic, p): snapshot.positions.get(self.topic, 0) for p, snapshot in snapshots.items()}
-
     def catch_up(self) -> float:
-        started, ends = time.monotonic(), self.ends()
-        until(lambda: all(at >= ends[p] for p, at in self.positions().items()), "the stream to catch up")
-        return time.monotonic() - started
+        return caught_up(self.states)
 
     def differences(self) -> list[str]:
         recount = of_deployment(recounted(APP), APP, renamed(APP, self.name, {LISTENING_EVENTS: self.topic}))

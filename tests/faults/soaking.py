@@ -1,45 +1,29 @@
-"""Background of the soak: samples of all processes, readers of a busy user, harmful clients."""
+"""Background of the soak: samples of all processes over time, and harmful clients."""
 
 import socket
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from statistics import fmean, linear_regression, quantiles
+from statistics import fmean, linear_regression
 
 import urllib3
 from confluent_kafka import KafkaException
 from redis.exceptions import RedisError
-from urllib3.exceptions import HTTPError
 
-from devkit.bench.cpu import resident
+from devkit.cluster.states import States
+from devkit.lab.cpu import resident
+from devkit.lab.load import Reads
 from devkit.servers.child_process import LOCALHOST, Child
-from tests.faults.fleet import Fleet
-from tests.faults.load import Reads
 
 Points = Sequence[tuple[float, float]]
-"""x and y, by x."""
+"""Minutes since the beginning, and an amount."""
 SAMPLE_S = 10.0
 WARM_UP = 0.25
 """The part of a soak after which memory is held against its slope."""
 
+LATENCY, LAG = "p99 of reads, ms", "records behind"
 HARMFUL = 64
-
-
-def p99_ms(seconds: list[float]) -> float:
-    return 1_000 * (quantiles(seconds, n=100)[98] if len(seconds) > 1 else sum(seconds))
-
-
-@dataclass
-class Series:
-    """Samples by name, each with the minutes since the beginning."""
-
-    started: float = field(default_factory=time.monotonic)
-    by_name: defaultdict[str, list[tuple[float, float]]] = field(default_factory=lambda: defaultdict(list))
-
-    def add(self, name: str, amount: float) -> None:
-        self.by_name[name].append(((time.monotonic() - self.started) / 60, amount))
 
 
 def slope(points: Points) -> float:
@@ -50,53 +34,27 @@ def slope(points: Points) -> float:
 
 
 class Samples:
-    """What is looked at every `SAMPLE_S`: memory of `children`, the reads that were made, how far states are behind."""
+    """Points by name, one every `SAMPLE_S`: megabytes of `children`, p99 of the `reads`, how far states are behind."""
 
-    def __init__(self, fleet: Fleet, children: Mapping[str, Child], reads: Reads) -> None:
-        self.memory, self.reads, self.lag = Series(), Series(), Series()
-        self._fleet = fleet
-        self._children = children
-        self._known = reads
+    def __init__(self, states: States, children: Mapping[str, Child], reads: Reads) -> None:
+        self.by_name: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+        self.children = children
+        self._started = time.monotonic()
+        self._states = states
+        self._reads = reads
         self._seen = len(reads.all)
 
     def take(self) -> None:
-        for name, child in self._children.items():
-            self.memory.add(name, resident(child.pid) / 1e6)
-        new = [read.seconds for read in self._known.all[self._seen :]]
-        self._seen += len(new)
-        self.reads.add("p99", p99_ms(new))
+        for name, child in self.children.items():
+            self._add(name, resident(child.pid) / 1e6)
+        new = Reads(self._reads.all[self._seen :])
+        self._seen += len(new.all)
+        self._add(LATENCY, new.ms(99))
         with suppress(RedisError, KafkaException):
-            self.lag.add("records behind", self._fleet.behind(self._fleet.ends()))
+            self._add(LAG, self._states.behind(self._states.ends()))
 
-
-class BusyUser:
-    """Reads a user with very many events and another in turn, and keeps the seconds that each took.
-
-    counts: the events of the busy user that were told.
-    """
-
-    def __init__(self, url: str, busy: int, other: int) -> None:
-        self.theirs: list[float] = []
-        self.others: list[float] = []
-        self.counts: set[int] = set()
-        self._busy = busy
-        self._other = other
-        self._pool = urllib3.connection_from_url(url, maxsize=1, retries=False, timeout=10)
-
-    def read(self) -> None:
-        """Both once; a read that fails is not counted."""
-        with suppress(HTTPError):
-            self._timed(self._other, self.others)
-            answer = self._timed(self._busy, self.theirs)
-            if answer.status == 200:
-                self.counts.add(answer.json()["eventCount"])
-
-    def _timed(self, user: int, seconds: list[float]) -> urllib3.BaseHTTPResponse:
-        asked = time.monotonic()
-        answer = self._pool.request("GET", f"/v1/users/{user}/metrics")
-        if answer.status == 200:
-            seconds.append(time.monotonic() - asked)
-        return answer
+    def _add(self, name: str, amount: float) -> None:
+        self.by_name[name].append(((time.monotonic() - self._started) / 60, amount))
 
 
 class Harm:

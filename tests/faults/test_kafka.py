@@ -114,7 +114,7 @@ def test_f23_clocks_jump(under_load: UnderLoad, fleet: Fleet, tmp_path: Path) ->
                         out.produce(LISTENING_EVENTS, value, key, timestamp=now_ms + ahead_ms)
                     out.flush()
                     run.moment()
-                    fleet.store("metrics").claim(run.draw.randrange(8), fleet.addresses["metrics-1"], {})
+                    fleet.states.store("metrics").claim(run.draw.randrange(8), fleet.addresses["metrics-1"], {})
                     run.recover(fleet)
                     lowest = min(lowest, lowest_sample(status), lowest_sample(fleet.addresses["metrics-0"]))
         run.recover(fleet)
@@ -209,8 +209,8 @@ def test_poison(under_load: UnderLoad, fleet: Fleet) -> None:
             out.flush()
             run.recover(fleet)
         run.times = sum(map(len, keys.values()))
-        ends = {RAISING.name: fleet.ends()["metrics"]}
-        until_equal(lambda: fleet.behind(ends), 0, "the fold that raises to catch up")
+        ends = {RAISING.name: fleet.states.ends()["metrics"]}
+        until_equal(lambda: fleet.states.behind(ends), 0, "the fold that raises to catch up")
         run.differences += map(str, Check(recounted(RAISING), fleet.cluster.settings).run().differences)
     for kind, poison in KINDS.items():
         letters = [headers(letter) for letter in read(fleet.cluster, f"{poison.service}-dlq")]

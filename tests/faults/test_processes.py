@@ -132,7 +132,7 @@ def test_f12_maps_that_lie(under_load: UnderLoad, fleet: Fleet) -> None:
         for _ in run.seeds():
             for address in (nowhere, run.draw.choice([fleet.addresses[ONE], fleet.addresses[OTHER]])):
                 run.moment()
-                fleet.store("metrics").claim(run.draw.randrange(8), address, {})
+                fleet.states.store("metrics").claim(run.draw.randrange(8), address, {})
                 run.recover(fleet)
         own(fleet, ONE, OTHER)
     assert run.reads.failed == 0
@@ -155,7 +155,7 @@ def test_f22_streams_are_told_to_end(under_load: UnderLoad, fleet: Fleet) -> Non
 
 def test_f24_states_of_other_releases(under_load: UnderLoad, fleet: Fleet) -> None:
     """A claim by another makes the streams look at the state anew."""
-    store, client = fleet.store("metrics"), redis.Redis.from_url(fleet.cluster.redis.url)
+    store, client = fleet.states.store("metrics"), redis.Redis.from_url(fleet.cluster.redis.url)
     tags = [tag("metrics", partition) for partition in range(8)]
     what = "states of an earlier and a later release; unknown format: refused"
     with client, under_load("F24", what) as run:

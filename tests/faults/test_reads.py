@@ -8,25 +8,24 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from functools import partial
-from pathlib import Path
 from random import Random
-from statistics import quantiles
 from typing import Any, NamedTuple
 
 import pytest
 import urllib3
 from kubernetes.client import DiscoveryV1EndpointPort, V1EndpointSlice
 
-from devkit.bench.measures import overload
-from devkit.bench.measures.reads import OWNER, PROFILE, write_paths
-from devkit.bench.measures.reads import Read as Asked
 from devkit.events import records
+from devkit.lab.load import Read, Reads
+from devkit.lab.measures import overload
+from devkit.lab.measures.reads import OWNER, PROFILE, paths
+from devkit.lab.measures.reads import Read as Asked
 from devkit.servers.child_process import LOCALHOST, free_port
 from services.recommendations.answers import ALL_KINDS
 from streamstate.web.http.deadline import HEADER
 from tests.faults.conftest import Trying
 from tests.faults.harm import Proxy
-from tests.faults.load import FIRST_MOVING, Read
+from tests.faults.load import FIRST_MOVING
 from tests.faults.serving import USERS, Folded, Serving
 from tests.faults.trial import Trial
 from tests.serving import Served
@@ -50,10 +49,6 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
         yield serving
     finally:
         serving.close()
-
-
-def percentile_ms(reads: Sequence[Read], percent: int) -> float:
-    return 1_000 * quantiles([read.seconds for read in reads], n=100)[percent - 1]
 
 
 class Latency(NamedTuple):
@@ -86,12 +81,12 @@ def hurt(run: Trial, serving: Serving, number: int, hurting: Sequence[tuple[Prox
     theirs = [read for read in meanwhile if serving.owner(read.user) == number and read.asked > began]
     others = [read for read in meanwhile if serving.owner(read.user) != number]
     slow = [read.asked - began for read in theirs if read.seconds > DEADLINE_S / 10]
-    usual = percentile_ms([read for read in before if serving.owner(read.user) != number], 99)
+    usual = Reads([read for read in before if serving.owner(read.user) != number]).ms(99)
     slowest_s, slow_s = max(read.seconds for read in theirs), max(slow, default=0.0)
     assert max(read.seconds for read in meanwhile) <= 1.1 * DEADLINE_S
     assert slow_s <= OPEN_S
     run.moment()
-    return Latency(slowest_s, slow_s, usual, percentile_ms(others, 99))
+    return Latency(slowest_s, slow_s, usual, Reads(others).ms(99))
 
 
 @pytest.mark.parametrize(
@@ -113,7 +108,7 @@ def test_an_owner_is_cut_off_or_late(
     assert run.reads.failed == 0
 
 
-def test_f18_ten_times_more_clients_than_an_owner_can_answer(trying: Trying, serving: Serving, tmp_path: Path) -> None:
+def test_f18_ten_times_more_clients_than_an_owner_can_answer(trying: Trying, serving: Serving) -> None:
     what = f"{overload.CLIENTS} clients of an owner without pause, {overload.FLOOD_S} s"
     floods: list[overload.Overload] = []
     with trying("F18", what) as run:
@@ -123,7 +118,7 @@ def test_f18_ten_times_more_clients_than_an_owner_can_answer(trying: Trying, ser
                 own = [user for user in range(1, USERS + 1) if serving.owner(user) == number]
                 run.draw.shuffle(own)
                 tree = {"owner": serving.apis[number].pid}
-                asked = Asked(OWNER, serving.owners[number], write_paths(tmp_path, PROFILE, own), tree)
+                asked = Asked(OWNER, serving.owners[number], paths(PROFILE, own), tree)
                 flood = overload.measure(asked)
                 run.times += 1
                 over = time.monotonic()
@@ -227,14 +222,14 @@ def test_f26_walks_in_a_hurry_over_a_graph_that_loses_plays(trying: Trying, serv
                 feeding.result()
             answers += [answer for _, answer in told]
             run.reads.all += [read for read, _ in told]
-            run.reads.bad += [text for each, count in zip(told, asked, strict=True) for text in wrong(*each, count)]
+            run.reads.wrong += [text for each, count in zip(told, asked, strict=True) for text in wrong(*each, count)]
             time.sleep(1)
             for user in run.draw.sample(range(1, USERS + 1), 20):
                 first, second = (walks.ask(user, walks=1_000, seed=seed) for _ in range(2))
                 assert first[0].failure or second[0].failure or first[1] == second[1]
             run.times += 1
         hurried = sum(answer.get("partial", False) for answer in answers)
-        usual, slow = (percentile_ms(run.reads.all, percent) for percent in (50, 95))
+        usual, slow = (run.reads.ms(percent) for percent in (50, 95))
         run.figures.append(f"{hurried} partial; p50 {usual:.0f}, p95 {slow:.0f} ms")
     assert usual <= 1.1 * HURRY_MS
 

@@ -4,19 +4,20 @@ import os
 import random
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import cycle
-from pathlib import Path
 
 import urllib3
 
 from devkit.events import feed, records
+from devkit.lab.load import Reads, Request, asking
 from devkit.repeating import repeating
 from streamstate.kafka.producer import producer
 from tests.faults import soak_report
 from tests.faults.conftest import Trying
 from tests.faults.fleet import OTHERS, Fleet
-from tests.faults.load import FIRST_MOVING, Reading, Writing
-from tests.faults.soaking import SAMPLE_S, BusyUser, Harm, Samples
+from tests.faults.load import FIRST_MOVING, reading, writing
+from tests.faults.soaking import SAMPLE_S, Harm, Samples
 from tests.faults.test_processes import ONE, OTHER, THIRD, end, own, revive
 from tests.integration.driving import strike
 from tests.waiting import until
@@ -25,6 +26,7 @@ MINUTES = float(os.environ.get("MINUTES", "60"))
 USERS = 100_000
 BUSY, BUSY_EVENTS = FIRST_MOVING + USERS, 1_000_000
 PAUSE_S = 30.0
+READS_OF_TWO_PER_S = 20.0
 
 
 def kill_a_part(fleet: Fleet, draw: random.Random) -> None:
@@ -78,6 +80,14 @@ def play_a_million(fleet: Fleet) -> None:
     fleet.catch_up()
 
 
+def count(counts: set[int], answer: urllib3.BaseHTTPResponse) -> tuple[str, str]:
+    """Keep the number of plays that a profile tells."""
+    if answer.status != 200:
+        return str(answer.status), ""
+    counts.add(answer.json()["eventCount"])
+    return "", ""
+
+
 def test_f25_soak(trying: Trying, fleet: Fleet) -> None:
     """What is measured was never restarted: the gateway, an API, and the streams that no fault strikes."""
     play_a_million(fleet)
@@ -89,14 +99,20 @@ def test_f25_soak(trying: Trying, fleet: Fleet) -> None:
         "Redis": fleet.cluster.redis,
     }
     what = f"{MINUTES:.0f} minutes: kills, owners that come and go, deleted users, harmful clients"
-    harm, busy = Harm(fleet.url), BusyUser(fleet.url, BUSY, min(fleet.known))
+    harm, told, counts = Harm(fleet.url), Reads(), set[int]()
+    asked = {"another user": min(fleet.known), "the user with a million events": BUSY}
+
+    def request(number: int) -> Request:
+        user = [*asked.values()][number % len(asked)]
+        return Request(user, f"/v1/users/{user}/metrics", partial(count, counts if user == BUSY else set()))
+
     with trying("F25", what) as run:
-        samples, until = Samples(fleet, measured, run.reads), time.monotonic() + 60 * MINUTES
+        samples, until = Samples(fleet.states, measured, run.reads), time.monotonic() + 60 * MINUTES
         with (
-            Writing(fleet.bootstrap, fleet.topic, run.draw, USERS),
-            Reading(fleet.url, fleet.known, run.reads),
+            writing(fleet.bootstrap, fleet.topic, run.draw, USERS),
+            reading(fleet.url, fleet.known, run.reads),
             repeating(harm.go_on, 1.0),
-            repeating(busy.read, 0.1),
+            asking(fleet.url, request, told, READS_OF_TWO_PER_S, readers=1),
             repeating(samples.take, SAMPLE_S),
         ):
             for fault in cycle(FAULTS):
@@ -108,6 +124,10 @@ def test_f25_soak(trying: Trying, fleet: Fleet) -> None:
         harm.close()
         fleet.catch_up()
         run.recount(fleet)
-        soak_report.write(Path("docs"), MINUTES, samples, busy, harm)
+        by_user = {
+            name: Reads([read for read in told.all if read.user == user and not read.failure])
+            for name, user in asked.items()
+        }
+        soak_report.write(MINUTES, samples, by_user, harm)
         run.figures.append("see reliability.md")
-    assert busy.counts == {BUSY_EVENTS}
+    assert counts == {BUSY_EVENTS}

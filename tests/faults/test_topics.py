@@ -85,9 +85,9 @@ def test_f14_a_topic_is_made_anew(trying: Trying, servers: LocalCluster) -> None
                 deployment.create()
                 deployment.play()
                 run.moment()
-                before = deployment.positions()
+                before = deployment.states.positions(deployment.name)
                 deployment.running.refused("was deleted and made anew")
-                assert deployment.positions() == before
+                assert deployment.states.positions(deployment.name) == before
                 deployment.empty()
                 run.recover(deployment)
                 run.moment()

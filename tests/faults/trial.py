@@ -1,5 +1,6 @@
 """A row of the report: a fault, tried for each seed under load, and the observations."""
 
+import math
 import os
 import random
 import time
@@ -7,8 +8,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any, Protocol
 
+from confluent_kafka import KafkaException
+from redis.exceptions import RedisError
+
+from devkit.cluster.states import Ends, States
+from devkit.lab.load import Reads
 from tests.faults.fault_report import Row
-from tests.faults.load import READS_PER_S, Reading, Reads, Writing
+from tests.faults.load import READS_PER_S, reading, writing
+from tests.waiting import until
 
 SEEDS = tuple(int(seed) for seed in os.environ.get("SEEDS", "1,2,3").split(","))
 PAUSE_S = 2.0
@@ -77,8 +84,8 @@ class Trial:
             if writes:
                 # Not `draw`: what happens must not depend on how many events were sent.
                 events = random.Random(self._fault)
-                stack.enter_context(Writing(subject.bootstrap, subject.topic, events))
-            stack.enter_context(Reading(subject.url, subject.known, self.reads, reads_per_s))
+                stack.enter_context(writing(subject.bootstrap, subject.topic, events))
+            stack.enter_context(reading(subject.url, subject.known, self.reads, reads_per_s))
             yield
 
     def recount(self, subject: Subject) -> None:
@@ -90,10 +97,30 @@ class Trial:
             self._fault,
             self._what,
             self.times,
-            len(self.differences) + len(self.reads.bad),
+            len(self.differences) + len(self.reads.wrong),
             len(self.reads.all),
             self.reads.failed,
             self.reads.longest_s,
             max(self.recovered_s, default=0.0),
             "; ".join(self.figures),
         )
+
+
+def caught_up(states: States) -> float:
+    """Wait until `states` stand where their topics end now, while records are folded; the seconds it took."""
+    started, left = time.monotonic(), math.inf
+    ends: list[Ends] = []
+
+    def folds() -> bool:
+        nonlocal left
+        try:
+            ends[:] = ends or [states.ends()]
+            before, left = left, states.behind(*ends)
+        except (RedisError, KafkaException):
+            # A client has yet to notice that its server is back.
+            return False
+        return left == 0 or left < before
+
+    while left:
+        until(folds, "the streams to catch up")
+    return time.monotonic() - started

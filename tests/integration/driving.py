@@ -1,6 +1,5 @@
 """What the tests do to a cluster and see of it from outside: feed, kill, wait, ask the gateway, read topics back."""
 
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -74,14 +73,7 @@ class Driving:
 
     def settle(self) -> None:
         """Wait until every state has reached the ends of its topics."""
-        until(self._is_settled, "the streams to catch up")
-
-    def _is_settled(self) -> bool:
-        if self.cluster.behind() == 0:
-            return True
-        # Requests without pause take CPU time from the streams.
-        time.sleep(0.3)
-        return False
+        until(self.cluster.states().caught_up, "the streams to catch up")
 
     def get(self, path: str) -> urllib3.BaseHTTPResponse:
         return urllib3.request("GET", f"{self.cluster.url}{path}", timeout=REQUEST_S, retries=False)

@@ -10,7 +10,7 @@ from typing import Any
 
 from devkit import topics
 from devkit.events import records
-from devkit.history.lab import contents
+from devkit.lab.archived import contents
 from devkit.servers.child_process import Child, free_port
 from services.events import LISTENING_EVENTS
 from streamstate.app import App

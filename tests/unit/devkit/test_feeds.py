@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from devkit import DevkitError
-from devkit.bench.wrk import parse
 from devkit.events import feed as feeding
 from devkit.events import sample_events
 from devkit.events.feed import Feed
@@ -22,6 +21,7 @@ from devkit.events.lfm import Files
 from devkit.events.records import Event
 from devkit.events.sample_events import Catalogue
 from devkit.feed_command import paced
+from devkit.lab.wrk import parse
 from services.events import KINDS, LISTENING_EVENTS
 from services.notifications.model import OPEN
 from streamstate.errors import RegistryUnavailable

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from devkit.bench.data import listening
+from devkit.lab.plays import listening
 from services.recommendations.api import Pool
 from services.recommendations.graph.bipartite import Bipartite, Graph
 from services.recommendations.graph.ids import IdTable

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from devkit.bench.data import listening
+from devkit.lab.plays import listening
 from services.recommendations.graph.bipartite import Bipartite, Graph
 from services.recommendations.walks.salsa import WALKS, Start, recommend
 from services.recommendations.walks.walk import LOOKS

@@ -239,7 +239,8 @@ def wait_folded(cluster: LocalCluster) -> None:
 
     Raises `StreamStateError` with the reason after five minutes.
     """
-    cluster.streams.wait_until(lambda: cluster.caught_up() and cluster.ready(), timeout=FOLDED_S)
+    states = cluster.states()
+    cluster.streams.wait_until(lambda: states.caught_up() and cluster.ready(), timeout=FOLDED_S)
 
 
 def of_profiles(services: Iterable[str], key: int) -> Iterator[str]:

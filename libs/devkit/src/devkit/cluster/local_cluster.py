@@ -3,7 +3,6 @@
 import json
 import shutil
 import sys
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +14,7 @@ from urllib3.exceptions import HTTPError
 from devkit import topics
 from devkit.cluster.beside import Beside
 from devkit.cluster.plan import Plan
+from devkit.cluster.states import States
 from devkit.events.formats import recode
 from devkit.events.records import Recode
 from devkit.registry import MODELS, SERVICES, app, by_name
@@ -158,34 +158,10 @@ class LocalCluster:
         api = self.api(release.package, f"{name}-api", release.address, self._plan.home, {**self._servers(), **own})
         return [self._stream(name, ["streamstate.spark", release.package], own), api]
 
-    def behind(self, *services: str) -> int:
-        """How many records the states of `services` (all when none is named) are behind their topics."""
-        counts = bootstrap.topics(self.settings.kafka, self.settings.security)
-        behind = 0
-        for service in services or self.addresses:
-            processors = get(f"http://{self.addresses[service][0]}/processors")
-            if "topics" not in processors:
-                # No partition has been claimed yet.
-                return sys.maxsize
-            places = [(topic, p) for topic, count in processors["topics"].items() for p in range(count)]
-            stored = {
-                (topic, partition["partition"]): offset
-                for partition in processors["partitions"]
-                for topic, offset in partition["positions"].items()
-            }
-            behind += sum(end - stored.get(place, 0) for place, end in counts.ends(places).items())
-        return behind
-
-    def caught_up(self, *services: str) -> bool:
-        """Whether these states have reached the ends of their topics; false while an instance is too busy to answer.
-
-        Sleeps a second first: requests without pause take CPU time from the streams.
-        """
-        time.sleep(1)
-        try:
-            return self.behind(*services) == 0
-        except HTTPError:
-            return False
+    def states(self, *services: str) -> States:
+        """The states of `services`, or of all."""
+        inputs = {name: app(self.services[name]).topics for name in services or self.addresses}
+        return States(bootstrap.topics(self.settings.kafka, self.settings.security), self.redis.url, inputs)
 
     def ready(self) -> bool:
         """Whether every instance of every service is ready."""

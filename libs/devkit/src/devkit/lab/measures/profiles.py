@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from devkit.bench.report import BenchReport, Target
 from devkit.demo import say
+from devkit.lab.targets import Report, Target
 from devkit.servers.child_process import free_port
 from devkit.servers.redis import Redis
 from services.events import KINDS, LISTENING_EVENTS, PLAYS, ListeningEvent
@@ -148,13 +148,13 @@ class Lab:
         return (self.cpu() - cpu) / READS[user]
 
 
-def measure(home: Path, report: BenchReport) -> None:
+def measure(home: Path, report: Report) -> None:
     """Measure events, memory, reads and plans."""
     home.mkdir(parents=True)
     with Redis(home, free_port()) as redis:
         lab, records = Lab(redis), events()
-        report.profile += [*of_events(lab, records), *of_features(lab, records), *of_reads(lab), of_plan(lab, records)]
-        report.profile += [*of_lines(), *of_newcomer()]
+        report.profiles += [*of_events(lab, records), *of_features(lab, records), *of_reads(lab), of_plan(lab, records)]
+        report.profiles += [*of_lines(), *of_newcomer()]
 
 
 def of_events(lab: Lab, records: Sequence[RawRecord]) -> list[Target]:
@@ -222,7 +222,7 @@ def of_plan(lab: Lab, records: Sequence[RawRecord]) -> Target:
     lab.client.flushall()
     plan = Planning(declared, of, {0: EVENTS}, lambda _partitions: ((0, record) for record in records), END_MS, DAY_MS)
     estimate = plan.plan(lab.client, EVENTS // 10).now.together
-    return Target("`profile plan`: error of the memory", abs(estimate / truth - 1), 0.2)
+    return Target("`profile plan`: error of the memory", abs(estimate / truth - 1), 0.2, unit="%")
 
 
 def of_lines() -> list[Target]:

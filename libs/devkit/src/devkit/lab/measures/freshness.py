@@ -10,10 +10,11 @@ import urllib3
 from confluent_kafka import Producer
 
 from devkit import DevkitError
-from devkit.bench import cpu
-from devkit.bench.report import RATE, BenchReport, Target
 from devkit.demo import say
 from devkit.events import records
+from devkit.lab import cpu
+from devkit.lab.plays import RATE
+from devkit.lab.targets import Report, Target
 from services.events import LISTENING_EVENTS
 from streamstate.kafka.security import OPEN
 
@@ -40,10 +41,10 @@ class Delays:
             for (percent, limit), value in found
         ]
 
-    def tell(self, report: BenchReport) -> None:
+    def tell(self, report: Report) -> None:
         """Add rows and targets of the stream of metrics alone."""
         at, cores = f"at {RATE:,} events/s", self.usage.cores
-        report.sections["Streams"][f"cores {at}"] = str(self.usage)
+        report.figures["Streams"][f"cores {at}"] = str(self.usage)
         p50, p99 = self.targets(f"freshness {at}", 150, 300)
         report.targets += [replace(p50, goal=100), replace(p99, goal=200)]
         report.targets.append(

@@ -4,27 +4,24 @@ from collections.abc import Sequence
 
 import redis
 
-from devkit.bench import cpu
-from devkit.bench.report import BenchReport
 from devkit.cluster.local_cluster import LocalCluster
 from devkit.demo import say
-from services.events import KINDS, LISTENING_EVENTS
+from devkit.lab import cpu
+from devkit.lab.targets import Report
+from services.events import KINDS
 from services.metrics.model import APP
-from streamstate import bootstrap
 
 _LONGEST_S = 900
 
 
-def measure(cluster: LocalCluster, events: int, report: BenchReport) -> None:
+def measure(cluster: LocalCluster, events: int, report: Report) -> None:
     """Fold the `events` of the topic into an empty state."""
     say("folding the events from offset 0")
-    store, memory = bootstrap.store(cluster.redis.url, 60, APP.name), used_memory(cluster)
-    partitions = bootstrap.topics(cluster.settings.kafka, cluster.settings.security).partitions(LISTENING_EVENTS)
+    states, memory = cluster.states(APP.name), used_memory(cluster)
     marks: list[tuple[int, cpu.Usage]] = []
 
     def done() -> bool:
-        snapshots = store.read({partition: [] for partition in range(partitions)}).values()
-        folded = sum(sum(snapshot.positions.values()) for snapshot in snapshots)
+        folded = states.folded()
         if folded > (marks[-1][0] if marks else 0):
             marks.append((folded, meter.read()))
         return folded >= events
@@ -33,7 +30,7 @@ def measure(cluster: LocalCluster, events: int, report: BenchReport) -> None:
         meter = cpu.Meter({"stream": streams.pid, "Redis": cluster.redis.pid})
         streams.wait_until(done, timeout=_LONGEST_S)
     held = used_memory(cluster) - memory
-    report.sections["Streams"] |= rates(marks) | {"Redis, bytes a user / a (user, item) pair": size(cluster, held)}
+    report.figures["Streams"] |= rates(marks) | {"Redis, bytes a user / a (user, item) pair": size(cluster, held)}
 
 
 def rates(marks: Sequence[tuple[int, cpu.Usage]]) -> dict[str, str]:

@@ -1,21 +1,16 @@
-"""`make history`: prints the table, and exits with 1 unless all is reached."""
+"""`make history`: an archive, and the states, answers and files made from it."""
 
-import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from pydantic import Field
 from pydantic_settings import BaseSettings
 
-from devkit.bench.data import USERS, Data
-from devkit.bench.lab import servers
-from devkit.history import answers, building
-from devkit.history.lab import HistoryLab, widen
-from devkit.measured import Row, run
+from devkit.lab.archived import HistoryLab, widen
+from devkit.lab.measures import answers, building
+from devkit.lab.plays import USERS, Data
+from devkit.lab.servers import servers
+from devkit.lab.targets import Report, run
 from services.metrics.model import APP
-
-PARTS: tuple[Callable[[HistoryLab], Iterator[Row]], ...] = (building.measure, answers.measure)
-"""In their order: a part may use the state that the part before leaves."""
 
 PARTITIONS = 32
 """Of the plays, as many as docs/scale.md reckons with."""
@@ -29,15 +24,16 @@ class HistorySettings(BaseSettings):
     kills: int = Field(5, ge=0, description="kills -9 of a build")
 
 
-def measure(settings: HistorySettings, home: Path) -> list[Row]:
-    """The rows of the table."""
+def measure(settings: HistorySettings, home: Path, report: Report) -> None:
+    """Measure builds, and then answers over the state that they leave."""
     with servers(home / "cluster", services=[APP.name]) as cluster:
         widen(cluster.kafka, PARTITIONS)
         data = Data.make(settings.events, settings.users)
         data.send(cluster.kafka.bootstrap)
         lab = HistoryLab(cluster, data, home / "archive", settings.kills)
-        return [row for part in PARTS for row in part(lab)]
+        report.targets += building.measure(lab)
+        report.targets += answers.measure(lab)
 
 
 if __name__ == "__main__":
-    sys.exit(run(HistorySettings, measure))
+    raise SystemExit(run(HistorySettings, measure))

@@ -2,21 +2,21 @@
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 
-from devkit.bench import cpu, wrk
-from devkit.bench.data import SEED, USERS, Data
-from devkit.bench.lab import WARM_S, folded, servers
-from devkit.bench.measures.reads import FEW, PROFILE, STREAMS, write_paths
-from devkit.bench.report import BenchReport, Target
-from devkit.bench.watchers.listeners import Heard, listening
 from devkit.cluster.local_cluster import LocalCluster
 from devkit.demo import say
+from devkit.lab import cpu, wrk
+from devkit.lab.listeners import Heard, listening
+from devkit.lab.measures.reads import FEW, PROFILE, STREAMS, paths
+from devkit.lab.plays import SEED, USERS, Data
+from devkit.lab.servers import WARM_S, folded, servers
+from devkit.lab.targets import Report, Target
 from services.events import LISTENING_EVENTS
 from services.metrics.model import APP
 from streamstate import bootstrap
@@ -46,12 +46,12 @@ class Watching:
     memory: list[int] = field(default_factory=list)
     usage: tuple[cpu.Usage, ...] = ()
 
-    def tell(self, report: BenchReport) -> None:
+    def tell(self, report: Report) -> None:
         """Add rows and targets."""
         p50, p99, greatest = np.percentile(self.behind_ms, (50, 99, 100), method="nearest").tolist()
         pairs = zip(self.alone_ms, self.beside_ms, strict=True)
         without, beside = self.usage
-        report.sections["Watchers"] |= {
+        report.figures["Watchers"] |= {
             "events behind their records, p50 / p99 / greatest": f"{p50:,.0f} / {p99:,.0f} / {greatest:,.0f} ms of "
             f"{len(self.behind_ms):,}",
             "p99 of reads without / with watchers": ", ".join(f"{a:.1f} / {b:.1f}" for a, b in pairs) + " ms",
@@ -68,13 +68,13 @@ class Watching:
         ]
 
 
-def measure(home: Path, data: Data, report: BenchReport) -> None:
+def measure(home: Path, data: Data, report: Report) -> None:
     """Measure in servers of its own, with a state made of `data`."""
     say("watchers")
     with servers(home, instances=INSTANCES, services=SERVICES) as cluster:
         data.send(cluster.kafka.bootstrap)
         with folded(cluster) as streams:
-            watch = WatcherBenchmark(cluster, streams.pid, write_paths(home, PROFILE, data.users()))
+            watch = WatcherBenchmark(cluster, streams.pid, paths(PROFILE, data.users()))
             with data.steady(cluster.kafka.bootstrap):
                 say(f"watchers: warming up for {WARM_S} s")
                 watch.p99_ms(WARM_S)
@@ -84,9 +84,9 @@ def measure(home: Path, data: Data, report: BenchReport) -> None:
 
 
 class WatcherBenchmark:
-    """Measures over `cluster` under load; `paths` is the file of the reads beside."""
+    """Measures over `cluster` under load; `paths` are of the reads beside."""
 
-    def __init__(self, cluster: LocalCluster, streams: int, paths: Path) -> None:
+    def __init__(self, cluster: LocalCluster, streams: int, paths: Sequence[str]) -> None:
         self._cluster = cluster
         self._topics = bootstrap.topics(cluster.settings.kafka, cluster.settings.security)
         others = {child.name: child.pid for child in (*cluster.apis, cluster.gateway)}

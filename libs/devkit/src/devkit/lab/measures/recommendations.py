@@ -7,10 +7,10 @@ from functools import partial
 
 import numpy as np
 
-from devkit.bench.data import Int64s
-from devkit.bench.report import BenchReport
 from devkit.cluster.local_cluster import LocalCluster
 from devkit.demo import say
+from devkit.lab.plays import Int64s
+from devkit.lab.targets import Report
 from services.events import KINDS
 from services.recommendations.graph.bipartite import Graph
 from services.recommendations.graph.live import Live, warm_up
@@ -24,7 +24,7 @@ SECTION = "Recommender, inside its process"
 BATCH, ASKED = 50_000, 1_000
 
 
-def measure(plays: Int64s, users: Sequence[int], report: BenchReport) -> None:
+def measure(plays: Int64s, users: Sequence[int], report: Report) -> None:
     """The graph of `plays`, int64 of shape (n, 4), and recommendations of tracks for `users`."""
     say("the recommender inside this process")
     warm_up()
@@ -33,13 +33,11 @@ def measure(plays: Int64s, users: Sequence[int], report: BenchReport) -> None:
     view = graph.view("tracks")
     times = [cpu_ms(partial(recommend, view, user)) for user in users[:ASKED]]
     p50, p99 = np.percentile(times, (50, 99)).tolist()
-    report.sections[SECTION].update(
-        {
-            "plays taken in a CPU second, an edge of each kind": f"{1000 * len(plays) / taken:,.0f}",
-            "memory of the graph, bytes a play": f"{graph.nbytes / len(plays):.1f}",
-            f"a list of tracks, {WALKS} walks of 100 steps, CPU": f"p50 {p50:.2f} ms, p99 {p99:.2f} ms",
-        }
-    )
+    report.figures[SECTION] |= {
+        "plays taken in a CPU second, an edge of each kind": f"{1000 * len(plays) / taken:,.0f}",
+        "memory of the graph, bytes a play": f"{graph.nbytes / len(plays):.1f}",
+        f"a list of tracks, {WALKS} walks of 100 steps, CPU": f"p50 {p50:.2f} ms, p99 {p99:.2f} ms",
+    }
 
 
 def cpu_ms(call: Callable[[], object]) -> float:
@@ -49,7 +47,7 @@ def cpu_ms(call: Callable[[], object]) -> float:
     return 1000 * (time.thread_time() - before)
 
 
-def loaded(cluster: LocalCluster, users: Sequence[int], report: BenchReport) -> float:
+def loaded(cluster: LocalCluster, users: Sequence[int], report: Report) -> float:
     """Load the graph of the cluster's recommender, with compiled kernels.
 
     Returns mean CPU milliseconds of the three lists of a combined answer.
@@ -62,8 +60,8 @@ def loaded(cluster: LocalCluster, users: Sequence[int], report: BenchReport) -> 
         pass
     seconds, used = time.perf_counter() - started, time.thread_time() - before
     graph = live.graph()
-    report.sections[SECTION][f"loading {len(graph):,} plays from Redis"] = f"{seconds:.1f} s, CPU {used:.1f} s"
+    report.figures[SECTION][f"loading {len(graph):,} plays from Redis"] = f"{seconds:.1f} s, CPU {used:.1f} s"
     views = [graph.view(kind) for kind in KINDS]
     walks_ms = statistics.mean(sum(cpu_ms(partial(recommend, view, user)) for view in views) for user in users[:ASKED])
-    report.sections[SECTION]["the three walks of a combined answer, CPU"] = f"{walks_ms:.2f} ms"
+    report.figures[SECTION]["the three walks of a combined answer, CPU"] = f"{walks_ms:.2f} ms"
     return walks_ms

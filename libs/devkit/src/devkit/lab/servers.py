@@ -28,12 +28,18 @@ def servers(home: Path, **plan: Any) -> Iterator[LocalCluster]:
         cluster.stop()
 
 
+def settle(cluster: LocalCluster) -> None:
+    """Wait until the states have reached the ends of their topics and all APIs are ready."""
+    states = cluster.states()
+    cluster.streams.wait_until(lambda: states.caught_up() and cluster.ready(), CAUGHT_UP_S)
+
+
 @contextmanager
 def folded(cluster: LocalCluster) -> Iterator[Child]:
     """All services with their topics folded; yields the stream of metrics, running alone as in a deployment."""
     cluster.start_services()
     say("folding the events in all services")
-    cluster.streams.wait_until(lambda: cluster.caught_up() and cluster.ready(), CAUGHT_UP_S)
+    settle(cluster)
     cluster.streams.stop()
     with streaming(cluster, APP.name) as streams:
         yield streams
@@ -45,7 +51,7 @@ def streaming(cluster: LocalCluster, *services: str) -> Iterator[Child]:
     with cluster.of_services(services) as streams:
         streams.wait_until(lambda: answers(f"http://{cluster.status}/readyz"), CAUGHT_UP_S)
         yield streams
-        streams.wait_until(lambda: cluster.caught_up(*services), CAUGHT_UP_S)
+        streams.wait_until(cluster.states(*services).caught_up, CAUGHT_UP_S)
 
 
 def restart(cluster: LocalCluster, name: str, **settings: str) -> None:

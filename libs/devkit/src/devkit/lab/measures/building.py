@@ -4,10 +4,10 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from devkit.bench import cpu
 from devkit.demo import say
-from devkit.history.lab import LEAST_EVENTS, LONGEST_S, HistoryLab
-from devkit.measured import Row
+from devkit.lab import cpu
+from devkit.lab.archived import LEAST_EVENTS, LONGEST_S, HistoryLab
+from devkit.lab.targets import Target
 from services.metrics.model import APP
 from streamstate.verify.check import Check
 from streamstate.verify.replay import recounted
@@ -33,7 +33,7 @@ class Build:
         return (folded - half) / (sum(last.cpu.values()) - sum(middle.cpu.values()))
 
 
-def measure(lab: HistoryLab) -> Iterator[Row]:
+def measure(lab: HistoryLab) -> Iterator[Target]:
     """The rows of builds. Leaves a state of all plays, and Kafka without the first half."""
     say("building the state from Kafka")
     own = _built(lab, archive="")
@@ -45,20 +45,20 @@ def measure(lab: HistoryLab) -> Iterator[Row]:
     lab.empty()
     say(f"building the state from the archive with {lab.kills} kills")
     kills = _killed(lab)
-    yield Row(f"build: keys that differ after {kills} kills -9", _differing(before, lab.contents()), 0)
+    yield Target(f"build: keys that differ after {kills} kills -9", _differing(before, lab.contents()), 0)
     found = Check(recounted(APP), lab.settings).run()
-    yield Row(f"verify over archive and Kafka: differences of {found.keys:,} keys", len(found.differences), 0)
+    yield Target(f"verify over archive and Kafka: differences of {found.keys:,} keys", len(found.differences), 0)
 
 
-def _beside(lab: HistoryLab, own: Build, before: Mapping[str, object]) -> Iterator[Row]:
+def _beside(lab: HistoryLab, own: Build, before: Mapping[str, object]) -> Iterator[Target]:
     """The rows of a build without kills, beside the `own` build from Kafka."""
     lab.empty()
     say("building the state from the archive")
     ours = _built(lab, archive=str(lab.archive))
-    yield Row("build: keys that differ from the state before", _differing(before, lab.contents()), 0)
+    yield Target("build: keys that differ from the state before", _differing(before, lab.contents()), 0)
     rates = f"{own.rate():,.0f} from Kafka, {ours.rate():,.0f} from the archive"
-    yield Row(f"build: CPU over that from Kafka ({rates} a CPU second)", own.rate() / ours.rate(), 1 / CPU_RATIO)
-    yield Row("build: peak memory over that from Kafka", ours.memory / own.memory, 1.05)
+    yield Target(f"build: CPU over that from Kafka ({rates} a CPU second)", own.rate() / ours.rate(), 1 / CPU_RATIO)
+    yield Target("build: peak memory over that from Kafka", ours.memory / own.memory, 1.05)
 
 
 def _built(lab: HistoryLab, archive: str) -> Build:
@@ -66,7 +66,7 @@ def _built(lab: HistoryLab, archive: str) -> Build:
     memory = [0]
 
     def done() -> bool:
-        if (folded := lab.folded()) > (marks[-1][0] if marks else 0):
+        if (folded := lab.states.folded()) > (marks[-1][0] if marks else 0):
             marks.append((folded, meter.read()))
         # Requests without pause take CPU time from the stream.
         time.sleep(_LOOK_S)

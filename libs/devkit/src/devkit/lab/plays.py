@@ -4,14 +4,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import cycle
 
 import numpy as np
 from numpy.typing import NDArray
 
-from devkit.bench.report import RATE
 from devkit.demo import say
 from devkit.events import records
-from devkit.repeating import repeating
+from devkit.lab.load import sending
 from services.events import KINDS, LISTENING_EVENTS
 from streamstate.kafka.producer import Outgoing, producer, send_all
 
@@ -19,10 +19,11 @@ Int64s = NDArray[np.int64]
 
 SEED, USERS, TRACKS = 1, 50_000, 1_000_000
 ASKED = 20_000
+RATE = 5_000
+"""Events a second under load."""
 FIRST_MS, SPACING_MS, LATE_MS = 1_700_000_000_000, 50, 60_000
 _SLICE = 50_000
 _DRAWN = 200_000
-_TICK_S = 0.02
 
 
 @dataclass(frozen=True)
@@ -63,23 +64,12 @@ class Data:
     def steady(self, bootstrap: str) -> Iterator[None]:
         """Send `RATE` events a second, drawn at random with the time of the start, while the block runs."""
         plays, stamp = np.random.default_rng().choice(self.plays, _DRAWN), time.time_ns() // 1_000_000
-        drawn = [records.event(user, artist, album, track, stamp) for user, artist, album, track in plays.tolist()]
-        out, started, tick = producer(bootstrap), time.monotonic(), int(RATE * _TICK_S)
-        ticks = 0
-
-        def send() -> None:
-            nonlocal ticks
-            first = ticks * tick % _DRAWN
-            for key, value in drawn[first : first + tick]:
-                out.produce(LISTENING_EVENTS, value, key)
-            out.poll(0)
-            ticks += 1
-            time.sleep(max(0.0, started + ticks * _TICK_S - time.monotonic()))
-
-        with repeating(send):
+        drawn: list[Outgoing] = [
+            (LISTENING_EVENTS, *records.event(user, artist, album, track, stamp), [])
+            for user, artist, album, track in plays.tolist()
+        ]
+        with sending(bootstrap, cycle(drawn), RATE):
             yield
-        say(f"sent {ticks * tick / (time.monotonic() - started):,.0f} events a second meanwhile")
-        out.flush()
 
     def _events(self) -> Iterator[Outgoing]:
         for first in range(0, len(self.rows), _SLICE):

@@ -2,6 +2,8 @@
 
 import json
 import subprocess
+import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,12 +62,15 @@ class Clients:
         return ["wrk", *options, "-s", str(SCRIPT), f"http://{address}/", "--", *script]
 
 
-def run(address: str, paths: Path, clients: Clients) -> LoadResult:
-    """Send requests to `address` until the time of `clients` is over.
+def run(address: str, paths: Sequence[str], clients: Clients) -> LoadResult:
+    """Request `paths` from `address` in turn until the time of `clients` is over.
 
     Raises `DevkitError` when wrk fails or receives no answer.
     """
-    done = subprocess.run(clients.argv(address, paths), check=False, capture_output=True, text=True)
+    with tempfile.NamedTemporaryFile("w", suffix=".paths") as file:
+        file.writelines(f"{path}\n" for path in paths)
+        file.flush()
+        done = subprocess.run(clients.argv(address, Path(file.name)), check=False, capture_output=True, text=True)
     return parse(done.stdout, done.stderr)
 
 

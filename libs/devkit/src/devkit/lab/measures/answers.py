@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import urllib3
 
-from devkit.bench import cpu
 from devkit.cluster.local_cluster import answers, variables
 from devkit.demo import say
-from devkit.history.lab import LEAST_EVENTS, LONGEST_S, HistoryLab
-from devkit.measured import Row
+from devkit.lab import cpu
+from devkit.lab.archived import LEAST_EVENTS, LONGEST_S, HistoryLab
+from devkit.lab.targets import Target
 from devkit.repeating import repeating
 from services.metrics.model import APP, VIEW
 from streamstate.history.answers.logs import Logs
@@ -47,7 +47,7 @@ class Given(NamedTuple):
     body: bytes
 
 
-def measure(lab: HistoryLab) -> Iterator[Row]:
+def measure(lab: HistoryLab) -> Iterator[Target]:
     """The rows about answers. Needs a state of all plays, and appends plays."""
     [api] = lab.cluster.apis
     with lab.building(lab.events) as stream, api:
@@ -56,10 +56,10 @@ def measure(lab: HistoryLab) -> Iterator[Row]:
         users = lab.data.users()
         with lab.data.steady(lab.cluster.kafka.bootstrap):
             given = _given(lab, users[: min(ASKED, lab.events // 20)])
-        stream.wait_until(lambda: lab.folded() >= sum(lab.now().values()), LONGEST_S)
+        stream.wait_until(lab.states.caught_up, LONGEST_S)
         say("unloading the answers for all keys")
         yield from _unloaded(lab, users)
-    yield Row(f"replay of {len(given):,} answers at their positions: different bodies", _differing(lab, given), 0)
+    yield Target(f"replay of {len(given):,} answers at their positions: different bodies", _differing(lab, given), 0)
     yield _trained(lab)
 
 
@@ -94,7 +94,7 @@ def _differing(lab: HistoryLab, given: Sequence[Given]) -> int:
     return different
 
 
-def _trained(lab: HistoryLab) -> Row:
+def _trained(lab: HistoryLab) -> Target:
     """A training set of every second play: the answer about its user at its time."""
     keys, times = [], []
     for place, end in lab.ends.items():
@@ -107,10 +107,10 @@ def _trained(lab: HistoryLab) -> Row:
     say(f"writing a training set of {len(keys):,} rows")
     seconds, memory = _command(lab, "replay", APP.name, VIEW.name, "--rows", str(rows), "--to", str(folder))
     name = f"training set of {len(keys):,} rows, {memory / 1e6:,.0f} MB at most: seconds"
-    return Row(name, seconds, TRAINING_S * max(1.0, lab.events / _FULL))
+    return Target(name, seconds, TRAINING_S * max(1.0, lab.events / _FULL))
 
 
-def _unloaded(lab: HistoryLab, users: Sequence[int]) -> Iterator[Row]:
+def _unloaded(lab: HistoryLab, users: Sequence[int]) -> Iterator[Target]:
     folder = lab.archive.parent / "unloaded"
     read = partial(_timed, lab, urllib3.PoolManager(), cycle(users))
     with repeating(read, _READ_S) as before:
@@ -119,13 +119,13 @@ def _unloaded(lab: HistoryLab, users: Sequence[int]) -> Iterator[Row]:
         seconds, memory = _command(lab, "unload", APP.name, VIEW.name, "--to", str(folder))
     if lab.events >= LEAST_EVENTS:
         p99, calm = np.percentile(meanwhile, 99), np.percentile(before, 99)
-        yield Row(f"unloading: p99 of reads, {p99:.1f} ms, over before", float(p99 / calm), 1.1)
+        yield Target(f"unloading: p99 of reads, {p99:.1f} ms, over before", float(p99 / calm), 1.1)
     [made] = (folder / VIEW.name).iterdir()
     rows = pq.read_table(made, partitioning=None).to_pylist()
     missing = {*map(str, lab.data.rows[:, 0].tolist())} - {row["key"] for row in rows}
     different = sum(_different(lab, rows[n : n + _MANY]) for n in range(0, len(rows), _MANY))
     name = f"unloading of {len(rows):,} keys in {seconds:.0f} s, {memory / 1e6:,.0f} MB at most"
-    yield Row(f"{name}: missing keys, and rows that differ from GET", len(missing) + different, 0)
+    yield Target(f"{name}: missing keys, and rows that differ from GET", len(missing) + different, 0)
 
 
 def _timed(lab: HistoryLab, pool: urllib3.PoolManager, users: Iterator[int]) -> float:

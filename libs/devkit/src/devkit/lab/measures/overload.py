@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from devkit.bench import cpu, wrk
-from devkit.bench.measures.reads import FEW, Read
-from devkit.bench.report import BenchReport, Target
-from devkit.bench.wrk import Clients, LoadResult
 from devkit.demo import say
+from devkit.lab import cpu, wrk
+from devkit.lab.measures.reads import FEW, Read
+from devkit.lab.targets import Report, Target
+from devkit.lab.wrk import Clients, LoadResult
 
 CLIENTS = 640
 PEAK_S, FLOOD_S = 8, 20
@@ -35,18 +35,16 @@ class Overload:
         """Memory after the flood over memory before the flood."""
         return self.after / self.before
 
-    def tell(self, report: BenchReport) -> None:
+    def tell(self, report: Report) -> None:
         """Add rows and targets."""
         answers, clients = self.answers, f"{CLIENTS} clients"
-        report.sections["Overload"].update(
-            {
-                "answers a CPU second of the owner, peak / flood": f"{self.peak:,.0f} / {self.flood:,.0f}",
-                "answers in the flood: 200 / refused / lost": f"{answers.ok:,} / {answers.bad:,} / {answers.lost:,}",
-                "all answers in the flood": f"p50 {answers.p50_ms:.1f} ms, p99 {answers.p99_ms:.1f} ms",
-            }
-        )
+        report.figures["Overload"] |= {
+            "answers a CPU second of the owner, peak / flood": f"{self.peak:,.0f} / {self.flood:,.0f}",
+            "answers in the flood: 200 / refused / lost": f"{answers.ok:,} / {answers.bad:,} / {answers.lost:,}",
+            "all answers in the flood": f"p50 {answers.p50_ms:.1f} ms, p99 {answers.p99_ms:.1f} ms",
+        }
         report.targets += [
-            Target(f"{clients}: answers a CPU second, of the peak's", self.share, 0.8, 0.9, at_least=True),
+            Target(f"{clients}: answers a CPU second, of the peak's", self.share, 0.8, 0.9, "%", at_least=True),
             Target(f"{clients}: memory after over before", self.growth, 1.1, unit="x"),
         ]
 

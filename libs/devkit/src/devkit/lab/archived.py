@@ -1,6 +1,6 @@
 """The cluster of a run: a topic of plays in Kafka, and their archive."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,9 +9,10 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from devkit import topics
-from devkit.bench.data import Data
 from devkit.cluster.local_cluster import LocalCluster
+from devkit.cluster.states import States
 from devkit.demo import say
+from devkit.lab.plays import Data
 from devkit.servers.child_process import Child
 from devkit.servers.kafka import Kafka
 from services.events import LISTENING_EVENTS
@@ -22,7 +23,6 @@ from streamstate.history.archive.rows import batch, row
 from streamstate.history.archive.segments import Segment
 from streamstate.kafka.history import TopicHistory
 from streamstate.settings import CommandSettings
-from streamstate.state.redis import RedisStore
 from streamstate.state.redis_connections import connect
 from streamstate.state.store import TopicPartition
 from streamstate.verify.check import chunks
@@ -84,18 +84,14 @@ class HistoryLab:
         return bootstrap.history(settings, bootstrap.topics(settings.kafka, settings.security))
 
     @cached_property
-    def ends(self) -> dict[TopicPartition, int]:
-        """The ends of the partitions of the plays."""
-        return self.now()
-
-    def now(self) -> dict[TopicPartition, int]:
-        """The present ends, with plays appended by a part."""
-        known = self.history.topics
-        return known.ends((LISTENING_EVENTS, p) for p in range(known.partitions(LISTENING_EVENTS)))
+    def ends(self) -> Mapping[TopicPartition, int]:
+        """The ends of the partitions of the plays, before a part appends plays."""
+        return self.states.ends()[APP.name]
 
     @cached_property
-    def _store(self) -> RedisStore:
-        return bootstrap.store(self.cluster.redis.url, 60.0, APP.name)
+    def states(self) -> States:
+        """The state of metrics."""
+        return self.cluster.states(APP.name)
 
     def keep(self) -> None:
         """Archive all plays."""
@@ -118,11 +114,6 @@ class HistoryLab:
         with connect(self.cluster.redis.url, 60.0) as client:
             client.flushall()
 
-    def folded(self) -> int:
-        """The number of folded offsets of the plays."""
-        snapshots = self._store.read({partition: [] for _, partition in self.ends}).values()
-        return sum(sum(snapshot.positions.values()) for snapshot in snapshots)
-
     def contents(self) -> dict[str, object]:
         """All keys of the state, as `contents`."""
         with connect(self.cluster.redis.url, 60.0) as client:
@@ -132,5 +123,5 @@ class HistoryLab:
     def building(self, folded: int, **settings: str) -> Iterator[Child]:
         """A stream of metrics with the archive and `settings`, when it has folded so many plays."""
         with self.cluster.of_services([APP.name], ARCHIVE=str(self.archive), **settings) as stream:
-            stream.wait_until(lambda: self.folded() >= folded, LONGEST_S)
+            stream.wait_until(lambda: self.states.folded() >= folded, LONGEST_S)
             yield stream

@@ -1,1 +1,0 @@
-"""`make bench`: the performance of the system on this machine, measured on real parts and checked for exactness."""

@@ -1,1 +1,0 @@
-"""Clients of event streams under load: a thousand listeners, and the delay of their events."""

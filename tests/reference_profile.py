@@ -18,6 +18,7 @@ def answer(declared: Mapping[str, Any], key: Any, events: Sequence[Event], at: i
     if not events:
         return None
     answered: dict[str, Any] = {"key": key}
+    other: dict[str, dict[str, Any]] = {}
     spans: dict[str, dict[str, int]] = {}
     for name, words in declared["measures"].items():
         over = words.get("over", "ever")
@@ -30,9 +31,37 @@ def answer(declared: Mapping[str, Any], key: Any, events: Sequence[Event], at: i
                     start, end = start // SLOT_MS * SLOT_MS, end // SLOT_MS * SLOT_MS + SLOT_MS - 1
                 spans[label] = {"from": start, "to": end}
                 counted = [event for event in events if start <= event["timestamp"] <= end]
-            found[label] = measure(words, [event for event in counted if holds(words.get("where", {}), event)])
+            counted = [event for event in counted if holds(words.get("where", {}), event)]
+            kept, further = bounded(words, counted, label)
+            found[label] = measure(words, kept)
+            if further:
+                other.setdefault(name, {})[label] = number_of(words, further)
         answered[name] = found[over] if isinstance(over, str) else found if len(over) > 1 else found[over[0]]
-    return {**answered, "windows": spans} if spans else answered
+    answered |= {"windows": spans} if spans else {}
+    return answered | {"other": other} if other else answered
+
+
+def bounded(words: Mapping[str, Any], events: list[Event], label: str) -> tuple[list[Event], list[Event]]:
+    """The events with values that have numbers of their own, and the others: the first values have."""
+    split = words.get("by") or (words.get("of" if "top" in words else "distinct") if label == "ever" else None)
+    if not split or "recent" in words:
+        return events, []
+    needed = {split, *({words["by"], field(words)} if "by" in words else {words.get("total", split)})} - {"timestamp"}
+    present = [event for event in events if all(event.get(name) is not None for name in needed)]
+    if label != "ever":
+        present.sort(key=lambda event: (event["timestamp"], text(event[split])))
+    first = [*dict.fromkeys(event[split] for event in present)][: words.get("values")]
+    return [event for event in present if event[split] in first], [e for e in present if e[split] not in first]
+
+
+def number_of(words: Mapping[str, Any], events: list[Event]) -> Any:
+    if "by" in words:
+        return value(words, events)
+    return number(sum(event[words["total"]] if "total" in words else 1 for event in events))
+
+
+def text(group: Any) -> str:
+    return group if isinstance(group, str) else str(group).lower()
 
 
 def measure(words: Mapping[str, Any], events: Iterable[Event]) -> Any:
@@ -40,8 +69,7 @@ def measure(words: Mapping[str, Any], events: Iterable[Event]) -> Any:
         return value(words, list(events))
     present = [event for event in events if event.get(by) is not None and event.get(field(words), 0) is not None]
     groups = {event[by] for event in present}
-    texts = {group: group if isinstance(group, str) else str(group).lower() for group in groups}
-    return {texts[group]: value(words, [event for event in present if event[by] == group]) for group in groups}
+    return {text(group): value(words, [event for event in present if event[by] == group]) for group in groups}
 
 
 def field(words: Mapping[str, Any]) -> str:

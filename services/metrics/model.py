@@ -3,10 +3,12 @@
 from datetime import datetime, timedelta
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from services.events import KINDS, LISTENING_EVENTS, PLAYS, ListeningEvent
 from streamstate.app import App
 from streamstate.profile import EVER, Found, Profile, Spans, count, least, most, top
+from streamstate.profile.numbers import other_name
 from streamstate.view import NamedIds, Part
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001, an offset would be part of the text
@@ -20,7 +22,10 @@ class PlayCount(msgspec.Struct, rename="camel", gc=False):
 
 
 class UserMetrics(msgspec.Struct, rename="camel"):
-    """A user's plays in numbers. The top tens are ordered by plays, ties by id; instants are ISO 8601 in UTC."""
+    """A user's plays in numbers. The top tens are ordered by plays, ties by id; instants are ISO 8601 in UTC.
+
+    other_plays: of artists, albums or tracks beyond the first 100,000, where a user has more.
+    """
 
     user_id: int
     event_count: int
@@ -29,6 +34,7 @@ class UserMetrics(msgspec.Struct, rename="camel"):
     top_ten_artists: list[PlayCount]
     top_ten_albums: list[PlayCount]
     top_ten_tracks: list[PlayCount]
+    other_plays: dict[str, int] | UnsetType = UNSET
 
 
 PLAYED_AT = {"type": "int", "member": "timestamp"}
@@ -56,9 +62,12 @@ class Plays(Profile, topic=LISTENING_EVENTS, path="/v1/plays"):
 
 def metrics(user: int, found: Found, _spans: Spans) -> UserMetrics:
     """The answer without names."""
-    number, first, last, *tops = (found[name][EVER] for name in found)
-    charts = ([PlayCount(*pair) for pair in pairs] for pairs in tops)
-    return UserMetrics(user, number, instant(first), instant(last), *charts)
+    number, first, last, *tops = (found[name][EVER] for name in Metrics.declared.measures)
+    artists, albums, tracks = ([PlayCount(*pair) for pair in pairs] for pairs in tops)
+    others = {
+        kind: found[name][EVER] for kind in ("artists", "albums", "tracks") if (name := other_name(kind)) in found
+    }
+    return UserMetrics(user, number, instant(first), instant(last), artists, albums, tracks, others or UNSET)
 
 
 def instant(milliseconds: int) -> str:

@@ -30,7 +30,7 @@ from streamstate.functions import (
     source,
 )
 from streamstate.state.memory import MemoryStore
-from streamstate.state.timelines import Family
+from streamstate.state.memory.timelines import Family
 from streamstate.testing import Driver
 
 

@@ -192,7 +192,8 @@ class TestNumbers:
     @pytest.mark.parametrize("operation", ["least", "most"])
     def test_a_least_or_most_beyond_is_refused(self, operation: str) -> None:
         def keep(records: Sequence[Record[str, int]], _context: FoldContext) -> Iterable[Effect]:
-            yield Merge("kept", **{operation: {record.key: record.value for record in records}})
+            numbers = {record.key: record.value for record in records}
+            yield Merge("kept", least=numbers) if operation == "least" else Merge("kept", most=numbers)
 
         driver = folded(
             App("kept", (Fold((Source("in", TEXT, number),), keep),)), MemoryStore(), raw_of([2**70, 7]), [1]

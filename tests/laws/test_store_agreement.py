@@ -19,6 +19,7 @@ from streamstate.state.operations import (
     ExpireDays,
     Field,
     Fields,
+    Groups,
     HistoryDays,
     IncrementScores,
     Insert,
@@ -57,7 +58,29 @@ merges = st.builds(
     st.dictionaries(names.map("least{}".format), numbers, max_size=4),
     st.dictionaries(names.map("most{}".format), numbers, max_size=4),
 )
-ranks = st.builds(IncrementScores, keys.map("t{}".format), st.dictionaries(names, steps, max_size=6))
+few_names = st.sampled_from(["", "a", "b", "é", "x:y", "#"])
+
+
+def grouped(key: str, by: dict[str, int], limit: int, bound: str) -> Merge:
+    """A merge of the groups of a sum, or of a bound; each prefix has one limit."""
+    prefix = f"{bound}{limit}"
+    numbers = {f"{prefix}:{text}": number for text, number in by.items()}
+    return Merge(key, **{bound: numbers}, groups={prefix: Groups(limit, list(by))})
+
+
+def bounded(key: str, by: dict[str, int], limit: int, *, compact: bool) -> IncrementScores:
+    """A ranking of at most `limit` members, whose others are in a hash."""
+    return IncrementScores(f"{key}{limit}", by, compact, Groups(limit, list(by)), f"o{key}", f"ranking{limit}")
+
+
+limits = st.sampled_from([1, 3])
+groups = st.builds(
+    grouped, keys.map("g{}".format), st.dictionaries(few_names, steps, max_size=6), limits,
+    st.sampled_from(["add", "least", "most"]),
+)  # fmt: skip
+ranks = st.builds(
+    bounded, keys.map("t{}".format), st.dictionaries(few_names, steps, max_size=6), limits, compact=st.just(value=False)
+) | st.builds(IncrementScores, keys.map("t{}".format), st.dictionaries(names, steps, max_size=6))
 counts = st.integers(1, 3)
 # Compact rankings are laid out in another way with more members.
 many = st.builds(
@@ -65,6 +88,12 @@ many = st.builds(
     st.integers(0, 300), st.integers(0, 400), counts,
 )  # fmt: skip
 compact_ranks = st.builds(
+    bounded,
+    keys.map("c{}".format),
+    st.dictionaries(names, counts, max_size=6) | many,
+    st.sampled_from([2, 128, 130, 250]),
+    compact=st.just(value=True),
+) | st.builds(
     IncrementScores, keys.map("c{}".format), st.dictionaries(names, counts, max_size=6) | many, st.just(value=True)
 )
 compact_deletes = st.builds(Delete, keys.map("c{}".format), st.just(value=True))
@@ -81,7 +110,11 @@ expiries = st.builds(ExpireBefore, families, times)
 days = st.integers(0, 9)
 # Long lines fill a field of Redis, so that the day goes on in another one.
 lines = st.sampled_from(["[1]\n", '["é\\n"]\n', f"[{'1' * 9_000}]\n"])
-records = st.builds(AppendLines, families.map("h{}".format), keys, st.dictionaries(days.map(str), lines, max_size=3))
+texts = st.lists(lines, min_size=1, max_size=3).map("".join)
+day_bytes = st.sampled_from([10, 30_000, EXACT])
+records = st.builds(
+    AppendLines, families.map("h{}".format), keys, st.dictionaries(days.map(str), texts, max_size=3), day_bytes
+)
 day_expiries = st.builds(ExpireDays, families.map("h{}".format), days.map(DAY_MS.__mul__))
 day_forgets = st.builds(DeleteTimeline, families.map("h{}".format), keys)
 histories = records | day_expiries | day_forgets
@@ -89,15 +122,15 @@ timelines = st.tuples(families, keys).map(":".join)
 deletes = st.builds(Delete, st.tuples(st.sampled_from("vftinl"), keys).map("".join) | timelines)
 sets = ranks | compact_ranks | compact_deletes | indexes | pushes
 operations = st.lists(
-    puts | merges | sets | appends | inserts | removals | forgets | expiries | histories | deletes,
+    puts | merges | groups | sets | appends | inserts | removals | forgets | expiries | histories | deletes,
     max_size=12,
 )
 
 READS: list[Read] = [
     *(Value(f"v{key}") for key in KEYS),
-    *(Fields(f"f{key}") for key in KEYS),
+    *(Fields(f"{kind}{key}") for key in KEYS for kind in ("f", "g", "ot", "oc")),
     *(Field(f"f{key}", field) for key in KEYS for field in ("adda", "least", "mostx:y")),
-    *(Top(f"t{key}", n) for key in KEYS for n in (1, 3, 100)),
+    *(Top(f"t{key}{limit}", n) for key in KEYS for n in (1, 3, 100) for limit in ("", 1, 3)),
     *(
         Members(f"i{key}", start, end, n, descending)
         for key in KEYS
@@ -109,8 +142,8 @@ READS: list[Read] = [
     *(Since(f"l{key}", after, n) for key in KEYS for after in (0, 7, EXACT - 1) for n in (1, 100)),
     *(Size(f"t{key}") for key in KEYS),
     *(Top(f"c{key}", n) for key in KEYS for n in (1, 64)),
-    *(Top(f"c{key}", 10_000, compact=True) for key in KEYS),
-    *(Size(f"c{key}", compact=True) for key in KEYS),
+    *(Top(f"c{key}{limit}", 10_000, compact=True) for key in KEYS for limit in ("", 2, 128, 130, 250)),
+    *(Size(f"c{key}{limit}", compact=True) for key in KEYS for limit in ("", 2, 128, 130, 250)),
     *(HistoryDays(f"h{family}", key) for family in ("x", "x:y", "é") for key in KEYS),
     *(Between(f"{family}:{key}", 0, EXACT + 2, 100) for family in ("x", "x:y", "é") for key in KEYS),
     *(

@@ -11,7 +11,8 @@ from devkit import registry
 from streamstate.app import App
 from streamstate.keys import LONG
 from streamstate.state.memory import MemoryStore
-from streamstate.state.timelines import Family
+from streamstate.state.memory.bounds import Day
+from streamstate.state.memory.timelines import Family
 from streamstate.testing import Driver
 from tests.raw import ByTopic, name_json
 
@@ -87,6 +88,8 @@ def canonical(value: Any) -> Any:
     if is_dataclass(value):
         return {field.name: canonical(getattr(value, field.name)) for field in fields(value)}
     match value:
+        case Day(lines, 0):
+            return lines
         case dict():
             return {str(key): canonical(inner) for key, inner in value.items()}
         case set():

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.metrics.model import APP, instant
+from services.metrics.model import APP, PlayCount, instant, metrics
 from streamstate.app import LATE
 from streamstate.keys import LONG, LONG_MAX
 from streamstate.profile.answer import Periods
@@ -124,3 +124,17 @@ def test_hours_end_after_32_days_and_a_play_older_than_39_is_late() -> None:
     assert driver.store.read({0: []})[0].counters == {LATE: 1}
     days = [Fields(f"slots:{day}") for day in (20_000, 20_007, 20_008, 20_040)]
     assert [bool(fields) for fields in driver.store.read({0: days})[0].values] == [False, True, True, True]
+
+
+def test_plays_of_further_tracks_are_told() -> None:
+    found: dict[str, Any] = {
+        "count": 3,
+        "first": 1,
+        "last": 2,
+        "artists": [],
+        "albums": [],
+        "tracks": [(7, 1)],
+        "other.tracks": 2,
+    }
+    answered = metrics(1, {name: {"ever": value} for name, value in found.items()}, {})
+    assert (answered.top_ten_tracks, answered.other_plays) == ([PlayCount(7, 1)], {"tracks": 2})

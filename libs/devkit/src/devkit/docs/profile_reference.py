@@ -12,6 +12,7 @@ from streamstate.keys import CODECS, TEXT_MAX_BYTES
 from streamstate.profile import conditions, measure
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.fields import FieldWords
+from streamstate.profile.layout import HISTORY_BYTES
 from streamstate.profile.measure import MOST_LISTED, MeasureWords
 from streamstate.profile.rules.rule import RuleWords
 from streamstate.state.operations import DAY_MS
@@ -81,18 +82,25 @@ _REST = """`any` holds if a condition of its list holds, `all` if all conditions
 
 - A window is a whole number with a unit ({units}), up to {days}d.
 - `top` and `recent` list up to {listed:,} values.
-- The name of a measure has letters, digits and `_`, begins with a letter, and is neither `key` nor `windows`.
+- The name of a measure has letters, digits and `_`, begins with a letter, and is not `key`, `windows` or `other`.
 - Numbers without a window, over all keys, or with `index` are exact up to 2^53; a record beyond is a dead letter.
   Totals of other windows have no limit.
 - `by` is for {split}; `sessions` need a window.
 - [`index`](profile.md#9-find-users-by-a-value) is for `count` and `total` without `by`, and a path that goes on behind
   `<key>`.
+- `values` bounds what a key keeps, as clients choose values. The first values have numbers of their own; the answer's
+  `other` has the number of all others by measure and window, if there are others. First is by the order of the log, and
+  in a window by the time of the first event. A `distinct` with others is a lower bound. Over all keys, each partition
+  keeps so many, with windows in each slot; `by` then answers the first by text.
+- A day of a key's history, from which windows are counted, has up to {history} MiB, some 45,000 events. Further events
+  are in no window and no rule over one; the window's `leftOut` in the answer is their number. That is also the bound of
+  `top` and `distinct` in a window, and of `sessions`.
 - Windows over all keys begin and end with a slot of five minutes, without `sessions`, `recent`, and `first` and `last`
   of a field.
-- `every` is for `count` and `total` over windows, without `by`: a multiple of 5m, and a part of a day. The answer lists the
-  periods from the first with an event to the last, each with its `start`, the number, and `usual`, the median at the same
-  time of all days. Parameters `from` and `to` select periods. With `every` at all windows of a profile, windows begin and
-  end with the shortest period.
+- `every` is for `count` and `total` over windows, without `by`: a multiple of 5m, and a part of a day. The answer
+  lists the periods from the first with an event to the last, each with its `start`, the number, and `usual`, the
+  median at the same time of all days. Parameters `from` and `to` select periods. With `every` at all windows of a
+  profile, windows begin and end with the shortest period.
 """
 
 
@@ -111,6 +119,7 @@ def text() -> str:
         _NESTED.format(nested=docstring(FieldWords)),
         ", ".join(f"`{name}` ({_COMPARED[name]})" for name in conditions._OPERATORS) + ".",
         _REST.format(
+            history=HISTORY_BYTES // 2**20,
             units=", ".join(f"`{unit}`" for unit in measure.UNITS),
             days=measure.MOST_WINDOW_MS // DAY_MS,
             listed=MOST_LISTED,

@@ -66,31 +66,39 @@ def count(
     where: Where | None = None,
     over: Over = EVER,
     index: bool = False,
+    values: int = 0,
 ) -> MeasureWords:
     """The number of events (`all`), or of the events that have the field."""
-    return _words(over, where, count=field, by=by, every=every, index=index)
+    return _words(over, where, count=field, by=by, every=every, index=index, values=values)
 
 
 def total(
-    field: str, *, by: str = "", every: str = "", where: Where | None = None, over: Over = EVER, index: bool = False
+    field: str,
+    *,
+    by: str = "",
+    every: str = "",
+    where: Where | None = None,
+    over: Over = EVER,
+    index: bool = False,
+    values: int = 0,
 ) -> MeasureWords:
     """The sum of a field of numbers."""
-    return _words(over, where, total=field, by=by, every=every, index=index)
+    return _words(over, where, total=field, by=by, every=every, index=index, values=values)
 
 
-def least(field: str, *, by: str = "", where: Where | None = None, over: Over = EVER) -> MeasureWords:
+def least(field: str, *, by: str = "", where: Where | None = None, over: Over = EVER, values: int = 0) -> MeasureWords:
     """The least value of a field of numbers."""
-    return _words(over, where, least=field, by=by)
+    return _words(over, where, least=field, by=by, values=values)
 
 
-def most(field: str, *, by: str = "", where: Where | None = None, over: Over = EVER) -> MeasureWords:
+def most(field: str, *, by: str = "", where: Where | None = None, over: Over = EVER, values: int = 0) -> MeasureWords:
     """The greatest value of a field of numbers."""
-    return _words(over, where, most=field, by=by)
+    return _words(over, where, most=field, by=by, values=values)
 
 
-def mean(field: str, *, by: str = "", where: Where | None = None, over: Over = EVER) -> MeasureWords:
+def mean(field: str, *, by: str = "", where: Where | None = None, over: Over = EVER, values: int = 0) -> MeasureWords:
     """The mean of a field of numbers."""
-    return _words(over, where, mean=field, by=by)
+    return _words(over, where, mean=field, by=by, values=values)
 
 
 def first(field: str, *, where: Where | None = None, over: Over = EVER) -> MeasureWords:
@@ -103,14 +111,16 @@ def last(field: str, *, where: Where | None = None, over: Over = EVER) -> Measur
     return _words(over, where, last=field)
 
 
-def top(n: int, of: str, *, total: str = "", where: Where | None = None, over: Over = EVER) -> MeasureWords:
+def top(
+    n: int, of: str, *, total: str = "", where: Where | None = None, over: Over = EVER, values: int = 0
+) -> MeasureWords:
     """The `n` most frequent values of a field, or the values with the greatest total of another field."""
-    return _words(over, where, top=n, of=of, total=total)
+    return _words(over, where, top=n, of=of, total=total, values=values)
 
 
-def distinct(field: str, *, where: Where | None = None, over: Over = EVER) -> MeasureWords:
+def distinct(field: str, *, where: Where | None = None, over: Over = EVER, values: int = 0) -> MeasureWords:
     """The number of different values of a field."""
-    return _words(over, where, distinct=field)
+    return _words(over, where, distinct=field, values=values)
 
 
 def recent(n: int, of: str, *, where: Where | None = None, over: Over = EVER) -> MeasureWords:

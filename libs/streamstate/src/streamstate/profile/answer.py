@@ -15,13 +15,15 @@ from streamstate.profile.declaration import Declaration
 from streamstate.profile.fields import FieldType
 from streamstate.profile.layout import Layout
 from streamstate.profile.measure import EVER
-from streamstate.profile.numbers import COUNT, merged, numbers_of, ranked, summed
+from streamstate.profile.numbers import COUNT, merged, numbers_of, other_name, ranked, summed
 from streamstate.profile.windows.histories import TrailingWindows
 from streamstate.profile.windows.slots import SlotWindows, slot_span
-from streamstate.state.operations import Read
+from streamstate.state.operations import DAY_MS, Read
 from streamstate.view import TIME
 
 Answer = Callable[[Any, Found, Spans], msgspec.Struct]
+History = tuple[int, Mapping[int, str], Mapping[int, int]]
+"""The answer of `HistoryDays`."""
 
 
 At = Annotated[
@@ -53,6 +55,8 @@ def without_windows(
 ) -> dict[str, dict[str, Any]]:
     """The values without a window, from the fields of numbers, and the rankings and lists of `Layout.reads`."""
     found: dict[str, Any] = dict.fromkeys(layout.plain, numbers.get(COUNT, 0)) | numbers_of(layout.numbers, numbers)
+    of_rankings = {measure.name: layout.rankings.name(measure) for measure in layout.ranked}
+    found |= {other_name(name): numbers[of] for name, of in of_rankings.items() if of in numbers}
     for measure, members in zip(layout.ranked, lists, strict=False):
         of = types[measure.field]
         found[measure.name] = members if measure.kind == "distinct" else of.stored_ranking(members)
@@ -60,8 +64,8 @@ def without_windows(
         listed = [(msgspec.json.decode(text.partition(" ")[2]), time) for text, time in entries]
         single = listed[0][0] if listed else None
         found[measure.name] = listed[: measure.n] if measure.kind == "recent" else single
-    resolved = layout.declared.resolved
-    return {measure.name: {EVER: found[measure.name]} if measure.ever else {} for measure in resolved}
+    windowed = (measure.name for measure in layout.declared.resolved if not measure.ever)
+    return {name: {EVER: value} for name, value in found.items()} | {name: {} for name in windowed}
 
 
 def end_ms(at: int | None) -> int:
@@ -111,17 +115,16 @@ class ProfileView:
         spans = {window.label: (at - window.ms, at) for window in self._declared.windows}
         found = without_windows(self._layout, self._declared.types, numbers, lists)
         self._add_trailing(key, found, history, spans)
-        return self._shape(key, found, spans)
+        return self._shape(key, found, {label: _told(span, history[2]) for label, span in spans.items()})
 
     def _add_trailing(
-        self, key: Any, found: Mapping[str, dict[str, Any]], history: tuple[int, Mapping[int, str]], spans: Spans
+        self, key: Any, found: dict[str, dict[str, Any]], history: History, spans: Mapping[str, tuple[int, int]]
     ) -> None:
         """Add the values of each window. Raises `BadParameter` for a moment too long ago."""
-        expired, days = history
+        expired, days, _ = history
         longest = self._declared.windows[0]
         require_kept(spans[longest.label][0], expired, longest.ms)
-        for name, values in self._windows.values(key, days, spans).items():
-            found[name].update(values)
+        _add(found, self._windows.values(key, days, spans))
 
 
 class OverallView:
@@ -167,13 +170,12 @@ class OverallView:
         return self._shape(None, found, spans)
 
     def _add_trailing(
-        self, found: Mapping[str, dict[str, Any]], slots: Sequence[Sequence[Mapping[str, int]]], spans: Any
+        self, found: dict[str, dict[str, Any]], slots: Sequence[Sequence[Mapping[str, int]]], spans: Any
     ) -> None:
         longest = self._declared.windows[0]
         times, *days = slots
         require_kept(spans[longest.label][0], self._windows.expired(times), longest.ms)
-        for name, values in self._windows.values((day for column in days for day in column), spans).items():
-            found[name].update(values)
+        _add(found, self._windows.values((day for column in days for day in column), spans))
 
     def _select_periods(self, found: Mapping[str, dict[str, Any]], query: Periods) -> None:
         for measure in self._declared.resolved:
@@ -181,6 +183,18 @@ class OverallView:
                 for label, periods in found[measure.name].items():
                     wanted = [period for period in periods if query.from_ <= period[0] < query.to]
                     found[measure.name][label] = wanted
+
+
+def _add(found: dict[str, dict[str, Any]], values: Mapping[str, Mapping[str, Any]]) -> None:
+    for name, by_label in values.items():
+        found.setdefault(name, {}).update(by_label)
+
+
+def _told(span: tuple[int, ...], left_out: Mapping[int, int]) -> tuple[int, ...]:
+    """A window's first and last moment, and how many events of its days are left out, if any."""
+    first, last = (moment // DAY_MS for moment in span)
+    number = sum(events for day, events in left_out.items() if first <= day <= last)
+    return (*span, number) if number else span
 
 
 def _newest(entry: tuple[str, int]) -> int:

@@ -5,11 +5,13 @@ from itertools import count
 from typing import Annotated, Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from streamstate.keys import CODECS
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.fields import TIMESTAMP, FieldType
 from streamstate.profile.measure import Measure
+from streamstate.profile.numbers import other_name
 
 NUMBER_KEYS = ("long", "int", "digits")
 """The types of keys that are numbers in an answer."""
@@ -19,20 +21,33 @@ _UNITLESS = ("count", "distinct", "sessions", "top", "recent")
 
 _EXAMPLE_END = 1_767_297_600_000
 
+_OTHER = "the numbers of further values by measure and window: a measure keeps numbers of so many values"
+
 Shape = Callable[[Any], Any]
 
 Found = Mapping[str, Mapping[str, Any]]
-"""The values of each measure by window or `ever`, as in the state: a top is a list of pairs, a mean total and count."""
+"""The values of each measure by window or `ever`, as in the state: a top is a list of pairs, a mean total and count.
 
-Spans = Mapping[str, tuple[int, int]]
-"""The first and last moment of each window, by label."""
+Under `numbers.other_name` the numbers of further values of a measure, where there are some.
+"""
+
+Spans = Mapping[str, tuple[int, ...]]
+"""The first and last moment of each window, by label, and the number of events that are left out, if any."""
 
 
-class WindowSpan(msgspec.Struct, rename={"from_": "from"}):
-    """The first and the last moment of a window, both inclusive, in milliseconds since 1970."""
+class WindowSpan(msgspec.Struct, rename={"from_": "from", "left_out": "leftOut"}):
+    """The first and the last moment of a window, both inclusive, in milliseconds since 1970.
+
+    left_out: how many events of the window's days are in no measure, as a day had too many bytes.
+    """
 
     from_: int
     to: int
+    left_out: int | UnsetType = UNSET
+
+
+Others = dict[str, dict[str, int | float]]
+"""The numbers of further values by measure and window, of which only so many have numbers of their own."""
 
 
 class AnswerType:
@@ -48,6 +63,9 @@ class AnswerType:
         members += [(measure.name, self._described(measure)) for measure in declared.resolved]
         if self._spans:
             members.append(("windows", self._labelled("Windows", dict.fromkeys(self._spans, WindowSpan))))
+        self._bounded = [measure for measure in declared.resolved if measure.values]
+        if self._bounded:
+            members.append(("other", Annotated[Others | UnsetType, msgspec.Meta(description=_OTHER)]))
         self._members = [name for name, _ in members]
         self.kind = self._struct("", members, declared.summary or f"The profile {declared.name}.")
 
@@ -61,8 +79,24 @@ class AnswerType:
             values.append(self._shapes[measure.name][1](found[measure.name]))
         if self._spans:
             values.append({label: WindowSpan(*spans[label]) for label in self._spans})
+        if self._bounded:
+            values.append(self._others(found) or UNSET)
         made: msgspec.Struct = self.kind(*values)
         return made
+
+    def _others(self, found: Found) -> Others:
+        others = {measure: found.get(other_name(measure.name), {}) for measure in self._bounded}
+        return {
+            measure.name: {label: self._other(measure, number) for label, number in by_label.items()}
+            for measure, by_label in others.items()
+            if by_label
+        }
+
+    def _other(self, measure: Measure, number: Any) -> Any:
+        types = self._declared.types
+        if measure.by:
+            return self._single(measure)[1](number)
+        return types[measure.weight].answered_value(number) if measure.weight else number
 
     @property
     def example(self) -> msgspec.Struct:

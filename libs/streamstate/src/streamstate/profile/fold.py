@@ -14,11 +14,11 @@ from streamstate.profile.declaration import Declaration
 from streamstate.profile.fields import TIMESTAMP
 from streamstate.profile.indexes.fold import IndexFold
 from streamstate.profile.indexes.layout import indexes_of
-from streamstate.profile.layout import EVENTS, NUMBERS, Layout, length
-from streamstate.profile.numbers import COUNT, Get, Numbers, number_adder, scorer
+from streamstate.profile.layout import EVENTS, HISTORY_BYTES, NUMBERS, Layout, length
+from streamstate.profile.numbers import COUNT, Get, Numbers, groups_of, number_adder, scorer
 from streamstate.profile.rules.fold import RuleFold
 from streamstate.profile.windows.slots import SlotFold
-from streamstate.state.operations import DAY_MS, AppendLines, ExpireDays, IncrementScores, Merge, PushRecent
+from streamstate.state.operations import DAY_MS, AppendLines, ExpireDays, Groups, IncrementScores, Merge, PushRecent
 
 Events = Sequence[Record[Any, Any]]
 
@@ -34,7 +34,7 @@ class ProfileFold:
         layout = self._layout = Layout(declared)
         self._adders = [number_adder(measure, declared.types, self._get) for measure in layout.numbers]
         self._rankings = [
-            (name, scorer(measure, declared.types, self._get), measure.where.compiled(self._get))
+            (name, measure.values, scorer(measure, declared.types, self._get), measure.where.compiled(self._get))
             for name, measure in layout.rankings.each.items()
         ]
         self._lists = [(each, self._get(each.field), each.where.compiled(self._get)) for each in layout.listed]
@@ -57,7 +57,7 @@ class ProfileFold:
         if len(counted) < len(records) and (nulls := sum(record.value is UNSET for record in records)):
             yield Count(NULLS, nulls)
         by_key = self._by_key(counted)
-        layout, compact = self._layout, self.declared.packed
+        layout = self._layout
         indexed: defaultdict[str, Numbers] = defaultdict(dict)
         for key, events in by_key.items():
             add: Numbers = {COUNT: len(events)}
@@ -65,12 +65,10 @@ class ProfileFold:
             most: Numbers = {}
             for add_numbers in self._adders:
                 add_numbers(events, add, least, most)
-            yield Merge(layout.state_key(NUMBERS, key), add, least, most)
+            yield Merge(layout.state_key(NUMBERS, key), add, least, most, groups_of(layout.numbers, (add, least, most)))
             if self._indexes:
                 self._indexes.add(str(key), events, add, records[-1].stream_time, indexed)
-            for name, score, kept in self._rankings:
-                if by := score(events if kept is None else filter(kept, events)):
-                    yield IncrementScores(layout.values_key(name, key), by, compact)
+            yield from self._ranked(key, events)
             yield from self._listed(key, events)
         yield from (IncrementScores(*scored) for scored in indexed.items())
         if self._slots:
@@ -87,6 +85,13 @@ class ProfileFold:
         for event in events:
             by_key[event.key].append(event)
         return by_key
+
+    def _ranked(self, key: Any, events: Events) -> Iterable[Effect]:
+        layout, compact = self._layout, self.declared.packed
+        for name, limit, score, kept in self._rankings:
+            if by := score(events if kept is None else filter(kept, events)):
+                own, numbers = layout.values_key(name, key), layout.state_key(NUMBERS, key)
+                yield IncrementScores(own, by, compact, Groups(limit, list(by)), numbers, name)
 
     def _listed(self, key: Any, events: Events) -> Iterable[Effect]:
         for measure, get, kept in self._lists:
@@ -111,7 +116,8 @@ class ProfileFold:
                 else:
                     days[day].append((time, *(get(event) for get in self._columns)))
             if days:
-                yield AppendLines(EVENTS, str(key), {str(day): _lines(rows).decode() for day, rows in days.items()})
+                lines = {str(day): _lines(rows).decode() for day, rows in days.items()}
+                yield AppendLines(EVENTS, str(key), lines, HISTORY_BYTES)
         if late:
             yield Count(LATE, late)
         before = (records[-1].stream_time - kept_ms) // DAY_MS * DAY_MS

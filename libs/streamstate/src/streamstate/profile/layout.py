@@ -11,6 +11,10 @@ from streamstate.state.operations import Fields, HistoryDays, Newest, Read, Size
 from streamstate.view import MOST_MEMBERS, UserKey
 
 NUMBERS, EVENTS, RULES = "numbers", "events", "rules"
+
+HISTORY_BYTES = 2 * 2**20
+"""The bytes of a day of a key's history: some 45,000 events. Further events are left out of windows, and counted."""
+
 _ALL = 2**31 - 1
 
 
@@ -29,9 +33,9 @@ class Rankings:
         return self._first[_ranked(measure)]
 
 
-def _ranked(measure: Measure) -> tuple[str, str, str]:
+def _ranked(measure: Measure) -> tuple[str, str, str, int]:
     """The values of a ranking, and the events."""
-    return measure.field, measure.weight, repr(measure.where)
+    return measure.field, measure.weight, repr(measure.where), measure.values
 
 
 class Layout:

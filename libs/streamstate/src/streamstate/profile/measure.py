@@ -21,6 +21,11 @@ EVER = "ever"
 MOST_LISTED = 1_000
 """The most values of a top or recent."""
 
+GROUPS, RANKED = 1_000, 100_000
+"""How many values of the field `by`, and of a top or distinct, have numbers of their own, unless declared."""
+_MORE = 10
+"""So many times as many may be declared."""
+
 _KINDS: tuple[Kind, ...] = get_args(Kind)
 SPLIT = ("count", "total", "least", "most", "mean")
 """The kinds of one number, also for each value of the field `by`."""
@@ -36,7 +41,7 @@ MOST_WINDOW_MS = 366 * DAY_MS
 UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": DAY_MS, "w": 7 * DAY_MS}
 _DURATION = re.compile(r"([1-9][0-9]{0,8})([smhdw])")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
-_RESERVED = ("key", "windows")
+_RESERVED = ("key", "windows", "other")
 
 
 class BadDeclaration(Misconfigured):
@@ -59,6 +64,8 @@ class MeasureWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     of: the field of a top or recent. by: one result for each value of this field. where: the events that count.
     every: over all keys, one number for each period such as `1h`, with the median of the same time of all days.
     over: windows (`7d`) and `ever`. index: whether keys are found by the value.
+    values: how many values of `by` (1,000 by default), of a top or of distinct (100,000) have numbers of their own; the
+        numbers of further values are in the answer's `other`.
     """
 
     count: str = ""
@@ -78,6 +85,7 @@ class MeasureWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     where: dict[str, Any] = {}
     over: str | list[str] = EVER
     index: bool = False
+    values: int = 0
 
 
 class TrailingWindow(msgspec.Struct, frozen=True):
@@ -93,6 +101,7 @@ class Measure(msgspec.Struct, frozen=True):
     n: of a top or recent. weight: the field whose total orders a top. windows: the trailing windows, longest first.
         labels: the windows and `ever` as declared. index: whether keys are found by the value.
     every_ms: the length of the periods that have a number each, 0 where the measure has one number.
+    values: how many values of `by`, of a top or of distinct have numbers of their own; 0 for another measure.
     """
 
     name: str
@@ -106,6 +115,7 @@ class Measure(msgspec.Struct, frozen=True):
     windows: tuple[TrailingWindow, ...]
     labels: tuple[str, ...]
     index: bool
+    values: int
     every_ms: int = 0
 
     @property
@@ -150,7 +160,8 @@ def resolve(name: str, words: MeasureWords, types: Mapping[str, FieldType]) -> M
     require(indexed, "an index is of a count or total, without by", *place, "index")
     where = resolve_where(words.where, types, place)
     n, every = words.top or words.recent, _every_ms(words, kind, labels, place)
-    return Measure(name, kind, field, words.by, weight, n, gap, where, windows, labels, words.index, every)
+    values = _values(words, kind, place)
+    return Measure(name, kind, field, words.by, weight, n, gap, where, windows, labels, words.index, values, every)
 
 
 def _every_ms(words: MeasureWords, kind: Kind, labels: tuple[str, ...], place: tuple[str, ...]) -> int:
@@ -163,6 +174,16 @@ def _every_ms(words: MeasureWords, kind: Kind, labels: tuple[str, ...], place: t
     fits = period % SLOT_MS == 0 and DAY_MS % period == 0
     require(fits, "every is from 5m to 1d, a multiple of 5m and a part of a day, such as 1h", *place, "every")
     return period
+
+
+def _values(words: MeasureWords, kind: Kind, place: tuple[str, ...]) -> int:
+    """How many values have numbers of their own."""
+    default = GROUPS if words.by else RANKED if kind in ("top", "distinct") else 0
+    require(default or not words.values, "values is for by, top and distinct", *place, "values")
+    most = _MORE * default
+    require(0 <= words.values <= most, f"values is a number from 1 to {most:,}", *place, "values")
+    require(words.values >= words.top or not words.values, "a top has at most so many values", *place, "values")
+    return words.values or default
 
 
 def _subject(words: MeasureWords, place: tuple[str, ...]) -> tuple[Kind, str, str]:

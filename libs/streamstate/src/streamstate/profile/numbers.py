@@ -1,11 +1,12 @@
 """The numbers of measures: added up from events, merged, and taken from the fields of the state."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from streamstate.profile.fields import TIMESTAMP, FieldType
 from streamstate.profile.measure import SPLIT, Measure
+from streamstate.state.operations import Groups
 
 COUNT = "#"
 """The field of the numbers with the count of all events."""
@@ -112,6 +113,23 @@ def _each_adder(measure: Measure, types: Types, get: Callable[[str], Get]) -> Ad
     return add_each
 
 
+def groups_of(measures: Iterable[Measure], numbers: Iterable[Numbers]) -> dict[str, Groups]:
+    """The bounds of the fields by value in `numbers`, whose order is that of the events."""
+    found = {}
+    for measure in measures:
+        for name in _prefixes(measure):
+            texts = [field.removeprefix(f"{name}:") for of in numbers for field in of if field.startswith(f"{name}:")]
+            found[name] = Groups(measure.values, texts)
+    return found
+
+
+def _prefixes(measure: Measure) -> Sequence[str]:
+    """The beginnings of the fields of a measure by value."""
+    if not measure.by:
+        return ()
+    return (measure.name, f"{COUNT}{measure.name}") if measure.kind == "mean" else (measure.name,)
+
+
 def merged(measures: Iterable[Measure], parts: Iterable[Iterable[tuple[str, int]]]) -> Numbers:
     """The fields of all `parts` together: fields of `measures` that are no sums by their bounds."""
     bounds = {m.name: min if m.kind in ("least", "first") else max for m in measures if _is_bound(m)}
@@ -129,14 +147,12 @@ def _is_bound(measure: Measure) -> bool:
 
 
 def numbers_of(measures: Iterable[Measure], numbers: Mapping[str, int]) -> dict[str, Any]:
-    """The values of `measures`, by name, from the fields."""
+    """The values of `measures`, by name, from the fields; of values without a number of their own by `other_name`."""
     found: dict[str, Any] = {}
     for measure in measures:
         name = measure.name
         if measure.by:
-            prefix = f"{name}:"
-            fields = [field for field in numbers if field.startswith(prefix)]
-            found[name] = {field.removeprefix(prefix): _number(measure, field, numbers) for field in fields}
+            found |= _by_value(measure, numbers)
         else:
             found[name] = _number(measure, name, numbers)
     return found
@@ -148,6 +164,23 @@ def _number(measure: Measure, field: str, numbers: Mapping[str, int]) -> Any:
     if number is None:
         return 0 if measure.kind in ("count", "total") else None
     return (number, numbers[COUNT + field]) if measure.kind == "mean" else number
+
+
+def _by_value(measure: Measure, numbers: Mapping[str, int]) -> dict[str, Any]:
+    """The values by text. Partitions of all keys may have too many together: the first texts are kept."""
+    name, prefix = measure.name, f"{measure.name}:"
+    fields = sorted(field for field in numbers if field.startswith(prefix))
+    if further := fields[measure.values :]:
+        names = {f"{mark}{field}": f"{mark}{name}" for field in further for mark in ("", COUNT)}
+        numbers = merged([measure], [[(names.get(field, field), number) for field, number in numbers.items()]])
+    kept = fields[: measure.values]
+    found: dict[str, Any] = {name: {field.removeprefix(prefix): _number(measure, field, numbers) for field in kept}}
+    return found | {other_name(name): _number(measure, name, numbers)} if name in numbers else found
+
+
+def other_name(measure: str) -> str:
+    """Names, beside the measures, the number of values of a measure without a number of their own."""
+    return f"other.{measure}"
 
 
 def summed(parts: Iterable[Iterable[tuple[str, int]]]) -> Mapping[str, int]:

@@ -30,24 +30,44 @@ class Delete(msgspec.Struct, frozen=True, array_like=True, tag="delete"):
     compact: bool = False
 
 
+class Groups(msgspec.Struct, frozen=True, array_like=True):
+    """Fields `<prefix>:<text>` of a hash, of which there are at most `limit`.
+
+    texts: of the fields of an operation, in the order of their first records.
+    """
+
+    limit: int
+    texts: list[str]
+
+
 class Merge(msgspec.Struct, frozen=True, array_like=True, tag="merge"):
-    """Merge whole numbers (up to 2^53) into the fields of `key`: add to, keep the least of, keep the most of."""
+    """Merge whole numbers (up to 2^53) into the fields of `key`: add to, keep the least of, keep the most of.
+
+    groups: by prefix. The first texts have their fields; the numbers of further texts go into the field `<prefix>`. The
+        field `<prefix>#` is the number of texts. A mean has its number of values in `#<prefix>:<text>`.
+    """
 
     key: str
     add: dict[str, int] = {}
     least: dict[str, int] = {}
     most: dict[str, int] = {}
+    groups: dict[str, Groups] = {}
 
 
 class IncrementScores(msgspec.Struct, frozen=True, array_like=True, tag="increment"):
     """Add to the scores (whole numbers up to 2^53) of the members of the ranking `key`.
 
     A `compact` ranking takes less memory and more CPU time, and adds positive numbers only.
+    bound: of the ranking, whose texts are those of `by`. The first members have their scores; the numbers of further
+        members go into the field `other` of the hash `hash`.
     """
 
     key: str
     by: dict[str, int]
     compact: bool = False
+    bound: Groups | None = None
+    hash: str = ""
+    other: str = ""
 
 
 class UpdateIndex(msgspec.Struct, frozen=True, array_like=True, tag="index"):
@@ -93,12 +113,14 @@ class Insert(msgspec.Struct, frozen=True, array_like=True, tag="insert"):
 class AppendLines(msgspec.Struct, frozen=True, array_like=True, tag="append_lines"):
     """Append lines, each with its line feed, to the days of the history `family`:`key`, in the order of the commits.
 
-    days: the lines by day, as the decimal number of days since 1970.
+    days: the lines by day, as the decimal number of days since 1970. most_bytes: of a day. A line that does not fit is
+        left out, and counted.
     """
 
     family: str
     key: str
     days: dict[str, str]
+    most_bytes: int = 2**53
 
 
 class Remove(msgspec.Struct, frozen=True, array_like=True, tag="remove"):
@@ -281,7 +303,7 @@ class Size(msgspec.Struct, frozen=True):
 
 
 class HistoryDays(msgspec.Struct, frozen=True):
-    """A history: the time before which its days are expired (milliseconds), and {day: lines} of the other days."""
+    """A history: the time before which its days are expired (milliseconds), {day: lines} and {day: lines left out}."""
 
     family: str
     name: str

@@ -279,11 +279,20 @@ def _size(flat: Sequence[bytes]) -> int:
     return max(int(flat[-1]), len(flat) // 2) if flat else 0
 
 
-def _history(flat: Sequence[bytes], expired: int) -> tuple[int, dict[int, str]]:
-    """The field `n.1` and its followers hold the earlier lines of the day `n`; the field `n#` holds their number."""
+def _history(flat: Sequence[bytes], expired: int) -> tuple[int, dict[int, str], dict[int, int]]:
+    """`n.1` and its followers hold the earlier lines of the day `n`; `n#` is their number, `n+` their bytes.
+
+    The field `n-` is the number of lines that were left out.
+    """
     days: dict[int, list[tuple[int, bytes]]] = {}
-    for name, lines in zip(flat[::2], flat[1::2], strict=True):
-        day, _, piece = name.partition(b".")
-        if not name.endswith(b"#") and int(day) * DAY_MS >= expired:
-            days.setdefault(int(day), []).append((int(piece or MOST), lines))
-    return expired, {day: b"".join(lines for _, lines in sorted(pieces)).decode() for day, pieces in days.items()}
+    left_out: dict[int, int] = {}
+    for name, value in zip(flat[::2], flat[1::2], strict=True):
+        day, _, piece = name.rstrip(b"#+-").partition(b".")
+        if int(day) * DAY_MS < expired:
+            continue
+        if name.endswith(b"-"):
+            left_out[int(day)] = int(value)
+        elif not name.endswith((b"#", b"+")):
+            days.setdefault(int(day), []).append((int(piece or MOST), value))
+    joined = {day: b"".join(lines for _, lines in sorted(pieces)).decode() for day, pieces in days.items()}
+    return expired, joined, left_out

@@ -22,7 +22,8 @@ from streamstate.keys.unread import Unread
 from streamstate.processing.decode import Admission, decode_records
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.indexes.fold import IndexExpiry
-from streamstate.state import memory, timelines
+from streamstate.state import memory
+from streamstate.state.memory import reading, timelines
 from streamstate.state.operations import DAY_MS, AppendLines, IncrementScores, Insert, Merge, Operation, PushRecent
 from streamstate.verify import profiles, rankings
 from streamstate.verify.profiles import rekeyed
@@ -109,7 +110,7 @@ class Replay(Recount):
         named = [record for record in records if unread or record.key is not None]
         lookups = fold.lookups(named) if named else {}
         rows = {table: dict.fromkeys(keys) for table, keys in lookups.items()}
-        values = {read: memory.answer(self._keys, read) for read in (fold.reads(named) if named else ())}
+        values = {read: reading.answer(self._keys, read) for read in (fold.reads(named) if named else ())}
         context = FoldContext(rows, values, time)
         return [*chain(fold.apply(named, context) if named else (), fold.shared(records, context))]
 

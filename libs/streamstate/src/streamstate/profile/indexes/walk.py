@@ -162,7 +162,9 @@ class Walk:
             for each in self._asked
         )
 
-    def _trailing(self, index: Index, window: TrailingWindow, expired: int, days: Mapping[int, str]) -> int:
+    def _trailing(
+        self, index: Index, window: TrailingWindow, expired: int, days: Mapping[int, str], _left_out: Any
+    ) -> int:
         """The value of a measure in its window. Raises `BadParameter` for a moment too long ago."""
         start = self._at - window.ms
         require_kept(start, expired, window.ms)

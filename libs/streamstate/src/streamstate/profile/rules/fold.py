@@ -2,6 +2,7 @@
 
 import operator
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
@@ -11,7 +12,7 @@ import msgspec
 from streamstate.app import Derived, Effect, Emit, FoldContext, Record
 from streamstate.keys import CODECS
 from streamstate.profile.declaration import Declaration
-from streamstate.profile.layout import EVENTS, NUMBERS, RULES, Layout
+from streamstate.profile.layout import EVENTS, HISTORY_BYTES, NUMBERS, RULES, Layout
 from streamstate.profile.measure import TrailingWindow
 from streamstate.profile.numbers import COUNT, Get, Numbers, is_plain, number_adder, numbers_of
 from streamstate.profile.rules.crossings import Crossing, kept, plain, rules_topic
@@ -19,6 +20,7 @@ from streamstate.profile.rules.rule import Rule
 from streamstate.profile.rules.sliding import Sliding
 from streamstate.profile.windows.busy import rows
 from streamstate.profile.windows.histories import WindowMeasure
+from streamstate.profile.windows.parts import Row
 from streamstate.state.operations import DAY_MS, Fields, HistoryDays, Put, Read, Value
 
 Events = Sequence[Record[Any, Any]]
@@ -113,7 +115,8 @@ class _Values:
         if fold._adders or any(rule.window is None for rule in fold._declared.ruled):
             self._numbers = dict(context.values[Fields(fold._layout.state_key(NUMBERS, key))])
         if fold._measures:
-            _, days = context.values[HistoryDays(EVENTS, str(key))]
+            _, days, _ = context.values[HistoryDays(EVENTS, str(key))]
+            self._sizes = Counter({day: len(lines.encode()) for day, lines in days.items()})
             held = sorted((row for day in sorted(days) for row in rows(day, days[day])), key=_time)
             for rule in fold._declared.ruled:
                 if rule.window:
@@ -134,9 +137,19 @@ class _Values:
             self._first = max(self._first, (event.stream_time - fold._declared.kept_ms) // DAY_MS * DAY_MS)
             if fold._in_windows is None or fold._in_windows(event):
                 row = [event.timestamp, *(get(event) for get in fold._columns)]
+                if not self._fits(row):
+                    return
                 for rule in fold._declared.ruled:
                     if rule.window and event.timestamp >= self._begin(rule.window):
                         self._sliding[rule.name].add(row)
+
+    def _fits(self, row: Row) -> bool:
+        """Whether the history takes the event."""
+        day, time = divmod(row[0], DAY_MS)
+        size = len(msgspec.json.encode([time, *row[1:]])) + 1
+        fits = self._sizes[day] + size <= HISTORY_BYTES
+        self._sizes[day] += size if fits else 0
+        return fits
 
     def _begin(self, window: TrailingWindow) -> int:
         return max(self._first, self.at - window.ms)

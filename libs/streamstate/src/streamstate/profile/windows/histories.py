@@ -11,6 +11,7 @@ from cachetools import LRUCache
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.fields import TIMESTAMP
 from streamstate.profile.measure import Measure, TrailingWindow
+from streamstate.profile.numbers import other_name
 from streamstate.profile.windows.busy import BusyHistory, Parts, rows
 from streamstate.profile.windows.parts import ALGEBRAS, Part, Row
 from streamstate.state.operations import DAY_MS
@@ -20,6 +21,9 @@ BUSY = 8_192
 
 _CACHED = 8 * 2**20
 """The size of the cache of a profile in a process, in characters of lines; parts take up to ten times this memory."""
+
+
+_time = itemgetter(0)
 
 
 class TrailingWindows:
@@ -51,8 +55,9 @@ class TrailingWindows:
                 quiet = [row for row in quiet if start <= row[0] <= end]
                 edges, whole = quiet, None
             for name, part in self._parts(window, edges).items():
-                value = self._measures[name].value([part, whole[name]] if whole else [part])
-                found[name][window.label] = value
+                values = self._measures[name].values([part, whole[name]] if whole else [part])
+                for named, value in values.items():
+                    found.setdefault(named, {})[window.label] = value
         return found
 
     def _parts(self, window: TrailingWindow, of_window: Sequence[Row]) -> Parts:
@@ -70,7 +75,7 @@ class TrailingWindows:
 
 
 class WindowMeasure:
-    """One measure of `declared`; with `by`, a part is the parts by value."""
+    """One measure of `declared`; with `by`, a part is the first timestamp and the part by value."""
 
     def __init__(self, measure: Measure, declared: Declaration) -> None:
         columns = {TIMESTAMP: 0} | {field: 1 + index for index, field in enumerate(declared.windowed_fields)}
@@ -101,15 +106,36 @@ class WindowMeasure:
             split[self._by(row)].append(row)
         # Events without the field of `by` do not count.
         split.pop(None, None)
-        return {by: self._algebra.part(self.measure, of_by, get, self._weight) for by, of_by in split.items()}
+        return {
+            by: (min(map(_time, of_by)), self._algebra.part(self.measure, of_by, get, self._weight))
+            for by, of_by in split.items()
+        }
 
     def value(self, parts: Sequence[Part]) -> Any:
-        """The value of all `parts` together; with `by`, the values by the texts of the field."""
+        """The value of all `parts` together, without `by`."""
+        return self._algebra.value(self.measure, parts)
+
+    def values(self, parts: Sequence[Part]) -> dict[str, Any]:
+        """The value of all `parts` together by name; with `by` the values by the texts of the field, and of the others.
+
+        The first texts by the time of their first event have values of their own.
+        """
+        name = self.measure.name
         if self._by is None:
-            return self._algebra.value(self.measure, parts)
-        split: defaultdict[str, list[Part]] = defaultdict(list)
+            return {name: self.value(parts)}
+        split: defaultdict[str, list[tuple[int, Part]]] = defaultdict(list)
         for part in parts:
             for by, of_by in part.items():
                 # Long decimals may have the text of their neighbours.
                 split[self._text(by)].append(of_by)
-        return {by: self._algebra.value(self.measure, of_by) for by, of_by in split.items()}
+        texts = sorted(split, key=lambda text: (min(map(_time, split[text])), text))
+        kept, further = texts[: self.measure.values], texts[self.measure.values :]
+        found = {name: {text: self._value_of(split[text]) for text in kept}}
+        return (
+            found | {other_name(name): self._value_of([of for text in further for of in split[text]])}
+            if further
+            else found
+        )
+
+    def _value_of(self, parts: Iterable[tuple[int, Part]]) -> Any:
+        return self._algebra.value(self.measure, [part for _, part in parts])

@@ -10,8 +10,20 @@ from streamstate.app import LATE, Count, Effect, FoldContext, Record
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.layout import Layout
 from streamstate.profile.measure import Measure
-from streamstate.profile.numbers import COUNT, Get, Numbers, is_plain, merged, number_adder, numbers_of, ranked, scorer
-from streamstate.state.operations import DAY_MS, Delete, Fields, Merge, Read
+from streamstate.profile.numbers import (
+    COUNT,
+    Get,
+    Numbers,
+    groups_of,
+    is_plain,
+    merged,
+    number_adder,
+    numbers_of,
+    other_name,
+    ranked,
+    scorer,
+)
+from streamstate.state.operations import DAY_MS, Delete, Fields, Groups, Merge, Read
 
 SLOTS = "slots"
 """The hash with the stream time (`TIME`), and the prefix of the hashes of days."""
@@ -20,6 +32,9 @@ TIME = "time"
 
 Events = Sequence[Record[Any, Any]]
 _timestamp = attrgetter("timestamp")
+
+OfDay = tuple[Numbers, Numbers, Numbers, dict[str, Groups]]
+"""The sums, the least and the most of a day, and the bounds of the fields by value."""
 
 Slots = Mapping[int, Sequence[tuple[str, int]]]
 """The fields and numbers of each slot, by the number of the slot since 1970."""
@@ -41,9 +56,10 @@ class SlotFold:
         layout = Layout(declared)
         added = [measure for measure in layout.windowed_numbers if not _is_slot_count(measure)]
         self._counts = len(added) < len(layout.windowed_numbers)
+        self._numbers = added
         self._adders = [number_adder(measure, declared.types, get) for measure in added]
         self._rankings = [
-            (name, scorer(measure, declared.types, get), measure.where.compiled(get))
+            (name, measure.values, scorer(measure, declared.types, get), measure.where.compiled(get))
             for name, measure in layout.windowed_rankings.each.items()
         ]
         self._in_windows = layout.in_windows.compiled(get)
@@ -55,7 +71,7 @@ class SlotFold:
         """
         counted = events if self._in_windows is None else [*filter(self._in_windows, events)]
         kept = self._without_late(counted, now)
-        by_day: defaultdict[int, tuple[Numbers, Numbers, Numbers]] = defaultdict(lambda: ({}, {}, {}))
+        by_day: defaultdict[int, OfDay] = defaultdict(lambda: ({}, {}, {}, {}))
         for slot, of_slot in self._by_slot(kept).items():
             self._add(slot, of_slot, by_day[slot * self._slot_ms // DAY_MS])
         for day, numbers in by_day.items():
@@ -86,15 +102,18 @@ class SlotFold:
     def _first_day(self, stream_time: int) -> int:
         return max(0, stream_time - self._kept_ms) // DAY_MS
 
-    def _add(self, slot: int, events: Sequence[Any], numbers: tuple[Numbers, Numbers, Numbers]) -> None:
-        of_slot: tuple[Numbers, Numbers, Numbers] = ({COUNT: len(events)} if self._counts else {}, {}, {})
+    def _add(self, slot: int, events: Sequence[Any], of_day: OfDay) -> None:
+        numbers: tuple[Numbers, Numbers, Numbers] = ({COUNT: len(events)} if self._counts else {}, {}, {})
         for add_numbers in self._adders:
-            add_numbers(events, *of_slot)
-        for name, score, kept in self._rankings:
+            add_numbers(events, *numbers)
+        groups = groups_of(self._numbers, numbers)
+        for name, limit, score, kept in self._rankings:
             by = score(events if kept is None else filter(kept, events))
-            of_slot[0].update({f"{name}.values:{member}": number for member, number in by.items()})
-        for of_day, fields in zip(numbers, of_slot, strict=True):
-            of_day.update({f"{slot}:{field}": number for field, number in fields.items()})
+            numbers[0].update({f"{name}.values:{member}": number for member, number in by.items()})
+            groups[f"{name}.values"] = Groups(limit, list(by))
+        for fields, of_slot in zip(of_day[:3], numbers, strict=True):
+            fields.update({f"{slot}:{field}": number for field, number in of_slot.items()})
+        of_day[3].update({f"{slot}:{prefix}": of for prefix, of in groups.items()})
 
 
 class SlotWindows:
@@ -124,7 +143,7 @@ class SlotWindows:
             for name, number in day.items():
                 slot, _, field = name.partition(":")
                 by_slot[int(slot)].append((field, number))
-        found: dict[str, dict[str, Any]] = {measure.name: {} for measure in self._layout.windowed}
+        found: defaultdict[str, dict[str, Any]] = defaultdict(dict)
         for window in self._declared.windows:
             first, last = (moment // self._declared.slot_ms for moment in spans[window.label])
             within = {slot: fields for slot, fields in by_slot.items() if first <= slot <= last}
@@ -132,9 +151,10 @@ class SlotWindows:
             values = numbers_of(self._layout.windowed_numbers, numbers) | self._ranked(numbers)
             for measure in self._layout.windowed:
                 if window in measure.windows:
-                    found[measure.name][window.label] = (
-                        self._periods(measure, within) if measure.every_ms else values[measure.name]
-                    )
+                    for name in values.keys() & {measure.name, other_name(measure.name)}:
+                        found[name][window.label] = values[name]
+                    if measure.every_ms:
+                        found[measure.name][window.label] = self._periods(measure, within)
         return found
 
     def _periods(self, measure: Measure, slots: Slots) -> list[Period]:
@@ -161,10 +181,12 @@ class SlotWindows:
             name, separator, member = field.partition(".values:")
             if separator and name in scores:
                 scores[name][member] = score
-        found = {}
+        found: dict[str, Any] = {}
         for measure in rankings.measures:
             value = ranked(measure, scores[rankings.name(measure)])
             found[measure.name] = value if measure.kind == "distinct" else types[measure.field].stored_ranking(value)
+            if (others := numbers.get(f"{rankings.name(measure)}.values")) is not None:
+                found[other_name(measure.name)] = others
         return found
 
 

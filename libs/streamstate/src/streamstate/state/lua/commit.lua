@@ -23,9 +23,10 @@ end
 local rights = {
   put = {{'SET', tag, ''}},
   delete = {{'DEL', tag}, {'ZSCORE', tag, ''}},
-  merge = {{'HSET', tag, '', ''}},
+  merge = {{'HSET', tag, '', ''}, {'HKEYS', tag}},
   increment = {
     {'ZADD', tag, 0, ''}, {'ZREMRANGEBYRANK', tag, 0, 0}, {'DEL', tag}, {'HGETALL', tag}, {'HDEL', tag, ''}, {'HSET', tag, '', ''},
+    {'HINCRBY', tag, '', 1},
   },
   index = {{'ZADD', tag, 0, ''}, {'ZREM', tag, ''}},
   push_recent = {{'ZADD', tag, 0, ''}, {'ZREMRANGEBYRANK', tag, 0, 0}},
@@ -92,17 +93,70 @@ local function merge(number, summand, least, most)
   return number
 end
 
+-- Adds the texts of groups to those of an earlier operation.
+local function append_texts(groups, next_groups)
+  for i = 1, #next_groups[2] do groups[2][#groups[2] + 1] = next_groups[2][i] end
+end
+
 -- Merges the second operation into the first, of the same kind and key.
 local combine = {
   merge = function(op, next_op)
+    for prefix, groups in pairs(next_op[6]) do
+      if op[6][prefix] then append_texts(op[6][prefix], groups) else op[6][prefix] = groups end
+    end
     for name, by in pairs(next_op[3]) do op[3][name] = add(op[3][name] or 0, by) end
     for name, least in pairs(next_op[4]) do op[4][name] = math.min(op[4][name] or least, least) end
     for name, most in pairs(next_op[5]) do op[5][name] = math.max(op[5][name] or most, most) end
   end,
   increment = function(op, next_op)
     for name, by in pairs(next_op[3]) do op[3][name] = add(op[3][name] or 0, by) end
+    if type(op[5]) == 'table' then append_texts(op[5], next_op[5]) end
   end,
 }
+
+-- The texts of `groups` that get no place, given the values of their fields, and the number of texts that have a place.
+local function further_texts(groups, values, count)
+  local further, new = {}, {}
+  for i, text in ipairs(groups[2]) do
+    if not (values[i] or new[text]) then
+      if count < groups[1] then
+        count, new[text] = count + 1, true
+      else
+        further[text] = true
+      end
+    end
+  end
+  return further, count
+end
+
+-- The number of fields of groups: a state of an earlier version has it in no field.
+local function counted_groups(key, prefix)
+  local count = 0
+  for _, field in ipairs(call('HKEYS', key)) do
+    if string.sub(field, 1, #prefix + 1) == prefix .. ':' then count = count + 1 end
+  end
+  return count
+end
+
+-- Merges the numbers of groups without a place into the numbers of all others.
+local function bound_groups(key, op, empty)
+  for prefix, groups in pairs(op[6]) do
+    local fields = {}
+    for i, text in ipairs(groups[2]) do fields[i] = prefix .. ':' .. text end
+    local values = empty and {} or call_in_pieces('HMGET', key, fields, #fields)
+    local before = not empty and (tonumber(call('HGET', key, prefix .. '#') or nil) or counted_groups(key, prefix)) or 0
+    local further, count = further_texts(groups, values, before)
+    if count > before then op[3][prefix .. '#'] = count - before end
+    for text in pairs(further) do
+      local field = prefix .. ':' .. text
+      local sum, least, most = op[3][field], op[4][field], op[5][field]
+      op[3][field], op[4][field], op[5][field] = nil, nil, nil
+      if sum then op[3][prefix] = add(op[3][prefix] or 0, sum) end
+      if least then op[4][prefix] = math.min(op[4][prefix] or least, least) end
+      if most then op[5][prefix] = math.max(op[5][prefix] or most, most) end
+    end
+  end
+end
 
 -- The indexes of `names` by bucket.
 local function by_bucket(names, buckets)
@@ -144,11 +198,32 @@ local function enlarge(key, names, scores, empty)
   names.before, names.members, names.border, names.last = 0, #names, 0, ''
 end
 
+-- Leaves the members without a place in a ranking of `size` members out of an operation, and notes their sum.
+local function bound_members(key, op, size, members)
+  local texts = op[5][2]
+  if size + #texts <= op[5][1] then return end
+  local scores = {}
+  if members then
+    scores = stored_counts(key, texts, buckets_of(members))
+  elseif size > 0 then
+    scores = call_in_pieces('ZMSCORE', key, texts, #texts)
+  end
+  local number
+  for text in pairs(further_texts(op[5], scores, size)) do
+    number, op[3][text] = add(number or 0, op[3][text]), nil
+  end
+  if number then
+    add(tonumber(call('HGET', tag .. ':' .. op[6], op[7]) or nil) or 0, number)
+    op.others = number
+  end
+end
+
 -- Returns the numbers that an operation makes, and their names where there are several: tables cost as much as a command,
 -- and most operations of a small commit change one member. A key is `empty` when the commit has deleted it before, and
 -- `repeated` when several operations have it.
 local read = {
   merge = function(key, op, empty)
+    bound_groups(key, op, empty)
     local names = append_names(append_names(append_names({}, op[3]), op[4]), op[5])
     local numbers = empty and {} or call_in_pieces('HMGET', key, names, #names)
     for i = 1, #names do
@@ -165,13 +240,14 @@ local read = {
   -- Scores are stored negated: Redis then orders ties by member, ascending. Two commands for a ranking cost less than a
   -- ZINCRBY for each member.
   increment = function(key, op, empty)
-    local by, size, best = op[3], 0, {}
-    local name = next(by)
-    if op[4] and not empty then
+    local by, size, best, bound = op[3], 0, {}, type(op[5]) == 'table'
+    if (op[4] or bound) and not empty then
       size = call('ZCARD', key)
-      if size == BEST + 1 then best = call('ZRANGE', key, BEST - 1, BEST, 'WITHSCORES') end
+      if op[4] and size == BEST + 1 then best = call('ZRANGE', key, BEST - 1, BEST, 'WITHSCORES') end
     end
     local members = best[3] == MEMBERS and tonumber(best[4])
+    if bound then bound_members(key, op, members or size, members) end
+    local name = next(by)
     if name and not next(by, name) and not members then
       local score = not empty and call('ZSCORE', key, name)
       if score or not op[4] or size < SMALL then return add(tonumber(score or nil) or 0, -by[name]) end
@@ -246,6 +322,22 @@ end
 -- A day of so many bytes moves to a field of its own: an append copies the whole field.
 local DAY_MS, DAY_BYTES = 86400000, 16384
 
+-- The lines that fit into a day, whose last field has so many bytes; counts the others.
+local function fitting_lines(key, day, last, lines, most_bytes)
+  local size = last + (tonumber(call('HGET', key, day .. '+') or nil) or 0)
+  if size + #lines <= most_bytes then return lines end
+  local kept, left_out = {}, 0
+  for line in string.gmatch(lines, '[^\n]*\n') do
+    if size + #line <= most_bytes then
+      size, kept[#kept + 1] = size + #line, line
+    else
+      left_out = left_out + 1
+    end
+  end
+  call('HINCRBY', key, day .. '-', left_out)
+  return table.concat(kept)
+end
+
 -- Moves the members of a new bucket there.
 local function split(key, bucket)
   local from, moved, names = bucket_key(key, parent_of(bucket)), {}, {}
@@ -303,6 +395,7 @@ local write = {
     call_in_pieces('HSET', key, changes, 2 * #names)
   end,
   increment = function(key, op, scores, names)
+    if op.others then call('HINCRBY', tag .. ':' .. op[6], op[7], op.others) end
     if not names then return call('ZADD', key, scores, (next(op[3]))) end
     if names.members then return write_counts(key, scores, names) end
     for i = 1, #names do changes[2 * i - 1], changes[2 * i] = scores[i], names[i] end
@@ -345,8 +438,10 @@ local write = {
     for day, lines in pairs(op[4]) do
       first = math.min(first, tonumber(day))
       local held = call('HGET', key, day) or ''
+      lines = fitting_lines(key, day, #held, lines, op[5])
       if #held > DAY_BYTES then
         call('HSET', key, day .. '.' .. call('HINCRBY', key, day .. '#', 1), held)
+        call('HINCRBY', key, day .. '+', #held)
         held = ''
       end
       call('HSET', key, day, held .. lines)

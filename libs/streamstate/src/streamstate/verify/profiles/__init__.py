@@ -197,6 +197,7 @@ class ProfileRecount(Recount):
             if ranking(words):
                 scores = self._scores(words, events).items()
                 numbers |= {f"{name}.values:{member}": score for member, score in scores}
+                numbers |= {f"{name}.values#": len(scores)} if scores else {}
         return numbers
 
     def _numbers(self, events: Sequence[Event]) -> dict[bytes, bytes]:
@@ -217,6 +218,9 @@ class ProfileRecount(Recount):
             for event in counted(words, events):
                 by = f":{self._text(words.by, event[words.by])}" if words.by else ""
                 value = 1 if words.count else self._stored(subject(words), event[subject(words)])
+                if by and f"{name}{by}" not in numbers:
+                    for counted_by in (name, f"#{name}") if words.mean else (name,):
+                        numbers[f"{counted_by}#"] = numbers.get(f"{counted_by}#", 0) + 1
                 held = numbers.get(f"{name}{by}", None if words.least or words.first or words.most or words.last else 0)
                 pick = min if words.least or words.first else max if words.most or words.last else operator.add
                 numbers[f"{name}{by}"] = value if held is None else pick(held, value)

@@ -1,33 +1,25 @@
 """A store in memory: the reference for the behaviour of a store."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, assert_never
+from typing import Any, TypeVar
 
 from streamstate.errors import Fenced, IncompleteCommit, Inexact
-from streamstate.state import timelines
+from streamstate.state.memory import timelines
+from streamstate.state.memory.bounds import bounded_merge, bounded_scores
+from streamstate.state.memory.reading import answer
 from streamstate.state.operations import (
     MOST,
     Append,
-    Between,
     Delete,
-    Field,
-    Fields,
-    HistoryDays,
     IncrementScores,
-    Members,
     Merge,
-    Newest,
     Operation,
     PushRecent,
     Put,
     Read,
-    Since,
-    Size,
-    Top,
     UpdateIndex,
-    Value,
 )
 from streamstate.state.store import (
     DELETIONS,
@@ -43,6 +35,8 @@ from streamstate.state.store import (
 )
 
 T = TypeVar("T")
+Numbers = Mapping[str, int]
+NO_NUMBERS: Numbers = {}
 
 
 @dataclass
@@ -109,7 +103,7 @@ class MemoryStore:
             apply(held.keys, operation)
         for step in commit.steps:
             held.positions[step.topic], held.times[step.topic] = step.next, step.time
-        _merge(held.counters, dict(commit.counters), {}, {})
+        _merge(held.counters, commit.counters)
         held.incomplete = False
 
     def _fenced(self, commit: Commit) -> _Partition:
@@ -193,10 +187,13 @@ def apply(keys: dict[str, Any], operation: Operation) -> None:
             keys[key] = value
         case Delete(key):
             keys.pop(key, None)
-        case Merge(key, add, least, most):
-            _merge(keys.setdefault(key, {}) if add or least or most else {}, add, least, most)
-        case IncrementScores(key, by):
-            _merge(keys.setdefault(key, {}) if by else {}, by, {}, {})
+        case Merge():
+            merge = bounded_merge(keys.get(operation.key, {}), operation)
+            _add(keys, operation.key, merge.add, merge.least, merge.most)
+        case IncrementScores():
+            by, others = bounded_scores(keys.get(operation.key, {}), operation)
+            _add(keys, operation.key, by)
+            _add(keys, operation.hash, others)
         case UpdateIndex(key, add, remove):
             if isinstance(held := keys.setdefault(key, set()) if add else keys.get(key, set()), dict):
                 for member in remove:
@@ -213,7 +210,12 @@ def apply(keys: dict[str, Any], operation: Operation) -> None:
             timelines.apply(keys, operation)
 
 
-def _merge(fields: dict[str, int], add: dict[str, int], least: dict[str, int], most: dict[str, int]) -> None:
+def _add(keys: dict[str, Any], key: str, *numbers: Mapping[str, int]) -> None:
+    if any(numbers):
+        _merge(keys.setdefault(key, {}), *numbers)
+
+
+def _merge(fields: dict[str, int], add: Numbers, least: Numbers = NO_NUMBERS, most: Numbers = NO_NUMBERS) -> None:
     for name, number in add.items():
         fields[name] = fields.get(name, 0) + number
     for name, number in least.items():
@@ -234,60 +236,21 @@ def _exact(held: _Partition, commit: Commit) -> bool:
             case Merge() | IncrementScores():
                 numbers = made.setdefault(each.key, {})
                 stored = {} if each.key in deleted else held.keys.get(each.key, {})
-                changed = each.add | each.least | each.most if isinstance(each, Merge) else each.by
-                numbers.update({name: stored[name] for name in changed if name in stored and name not in numbers})
+                names = _changed(each, stored)
+                numbers.update({name: stored[name] for name in names if name in stored and name not in numbers})
+                others = {}
+                if isinstance(each, IncrementScores) and each.hash:
+                    others = made.setdefault(each.hash, dict(held.keys.get(each.hash, {})))
                 apply(made, each)
-                if any(abs(number) > MOST for number in numbers.values()):
+                if any(abs(number) > MOST for number in (*numbers.values(), *others.values())):
                     return False
     return True
 
 
-def answer(keys: dict[str, Any], read: Read) -> Any:
-    match read:
-        case Value(key):
-            return keys.get(key)
-        case Fields(key):
-            return dict(keys.get(key, {}))
-        case Field(key, name):
-            return keys.get(key, {}).get(name)
-        case Size(key):
-            return len(_scores(keys, key, read.within))
-        case HistoryDays():
-            return timelines.history(keys, read)
-        case _:
-            return _part(keys, read)
-
-
-def _part(keys: dict[str, Any], read: Top | Newest | Members | Since | Between) -> Any:
-    match read:
-        case Top(key, n, within=within):
-            return _best(_scores(keys, key, within), n)
-        case Newest(key, n):
-            return sorted(keys.get(key, {}).items(), key=timelines.by_time, reverse=True)[:n]
-        case Members(key, start, end, n, descending):
-            index = keys.get(key, ())
-            members = (member for member in index if start <= member and (not end or member < end))
-            return sorted(members, key=str.encode, reverse=descending)[:n]
-        case Since(key, after, n):
-            entries = keys.get(key, timelines.Log()).entries
-            return [(number, text) for number, text in entries.items() if number > after][:n]
-        case Between():
-            return timelines.between(keys, read)
-        case _:
-            assert_never(read)
-
-
-def _scores(keys: dict[str, Any], key: str, within: tuple[int, int] | None) -> dict[str, int]:
-    scores: dict[str, int] = keys.get(key, {})
-    return {name: n for name, n in scores.items() if within[0] <= n <= within[1]} if within else scores
-
-
-def _best(scores: dict[str, int], n: int) -> list[tuple[str, int]]:
-    """The `n` members with the greatest scores; ties by text, which is the order of bytes, too.
-
-    Only the members from the last score on are sorted: a replay asks for the best of thousands again and again.
-    """
-    last = min(sorted(scores.values(), reverse=True)[:n], default=0)
-    ordered = sorted(member for member, score in scores.items() if score >= last)
-    ordered.sort(key=scores.__getitem__, reverse=True)
-    return [(member, scores[member]) for member in ordered[:n]]
+def _changed(each: Merge | IncrementScores, stored: Mapping[str, int]) -> Iterable[str]:
+    """The fields or members that decide the result of an operation on these `stored` numbers."""
+    if isinstance(each, Merge):
+        bounds = (name for prefix in each.groups for name in (prefix, f"{prefix}#"))
+        return [*each.add, *each.least, *each.most, *bounds]
+    full = each.bound is not None and len(stored) + len(each.by) > each.bound.limit
+    return stored if full else each.by

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from streamstate.state.memory.bounds import Day, with_lines
 from streamstate.state.operations import (
     DAY_MS,
     AppendLines,
@@ -68,8 +69,9 @@ def apply(
             key = f"{family}:{name}"
             kept.add(key, (int(day) * DAY_MS for day in days))
             held = keys.get(key, {})
-            added = {int(day): held.get(int(day), "") + lines for day, lines in days.items()}
-            keys[key] = held | {day: lines for day, lines in added.items() if day * DAY_MS >= (kept.expired or 0)}
+            kept_days = {int(day): lines for day, lines in days.items() if int(day) * DAY_MS >= (kept.expired or 0)}
+            most = operation.most_bytes
+            keys[key] = held | {d: with_lines(held.get(d, Day()), lines, most) for d, lines in kept_days.items()}
         case Remove(family, name, text):
             keys.get(f"{family}:{name}", {}).pop(text, None)
         case DeleteTimeline(family, name):
@@ -85,9 +87,10 @@ def apply(
                 kept.add(key, (day * DAY_MS for day in keys[key]))
 
 
-def history(keys: dict[str, Any], read: HistoryDays) -> tuple[int, dict[int, str]]:
-    family = keys.get(read.family)
-    return (family.expired if family else None) or 0, dict(keys.get(read.key, {}))
+def history(keys: dict[str, Any], read: HistoryDays) -> tuple[int, dict[int, str], dict[int, int]]:
+    family, days = keys.get(read.family), keys.get(read.key, {})
+    left_out = {day: held.left_out for day, held in days.items() if held.left_out}
+    return (family.expired if family else None) or 0, {day: held.lines for day, held in days.items()}, left_out
 
 
 def between(keys: dict[str, Any], read: Between) -> list[tuple[str, int]]:

@@ -9,11 +9,11 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from devkit.charts.charts import charts
-from devkit.charts.dashboards import dashboards
 from devkit.charts.files import FOLDER, HELMS, files, links, schema
 from devkit.registry import STANDARD, by_name
 from streamstate.web.access import internal, keys
 from tests.charts.rendering import Object, environment, helm, of_kind, pods, render
+from tests.dashboards import DASHBOARDS
 
 SECURED = Path("charts/metrics/ci/01-secured-values.yaml")
 EXECUTORS = Path("charts/metrics/ci/02-executors-values.yaml")
@@ -276,7 +276,7 @@ def test_dashboards_are_in_the_config_map_that_grafana_selects() -> None:
     [config] = of_kind(render("monitoring"), "ConfigMap")
     assert config["metadata"]["labels"] == {"grafana_dashboard": "1"}
     assert {name: json.loads(text) for name, text in config["data"].items()} == {
-        f"{uid}.json": dashboard for uid, dashboard in dashboards().items()
+        f"{uid}.json": dashboard for uid, dashboard in DASHBOARDS.items()
     }
     assert of_kind(render("monitoring", given={"dashboards.enabled": False}), "ConfigMap") == []
 

@@ -9,10 +9,10 @@ import urllib3
 import yaml
 from typer.testing import CliRunner
 
-from devkit.charts.dashboards import dashboards, metrics_of
 from devkit.cluster.local_cluster import answers
 from devkit.servers.child_process import LOCALHOST, Child, free_port
 from streamstate.cli.main import app
+from tests.dashboards import DASHBOARDS, metrics_of
 from tests.integration.driving import Driving
 from tests.waiting import PATIENCE_S, REQUEST_S, until
 
@@ -28,7 +28,7 @@ EMPTY = {
 
 QUERIES = [
     (panel["title"], target["expr"])
-    for dashboard in dashboards().values()
+    for dashboard in DASHBOARDS.values()
     for panel in dashboard["panels"]
     for target in panel["targets"]
 ]

@@ -11,7 +11,6 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import to_jsonable_python
 
-from devkit.charts import dashboards
 from devkit.charts.charts import (
     SUITE,
     SUITE_DESCRIPTION,
@@ -67,8 +66,6 @@ def files() -> Mapping[str, str]:
     # A link replaces an equal file.
     for path in links():
         texts.pop(path, None)
-    for name, dashboard in dashboards.dashboards().items():
-        texts[f"monitoring/dashboards/{name}.json"] = _json(dashboard) + "\n"
     return texts
 
 

@@ -19,6 +19,8 @@ from devkit.servers.redis import Redis
 
 # Child processes inherit the environment. A test of access passes the setting to its own servers.
 os.environ["STREAMSTATE_ACCESS"] = "off"
+# Requests of tests end by an answer: those about deadlines set a shorter one.
+os.environ["STREAMSTATE_DEADLINE_MS"] = "60000"
 
 # How many histories of an app the model of the commit protocol goes through in one process. How long one takes is no
 # behaviour.

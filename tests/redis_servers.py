@@ -2,7 +2,6 @@
 
 import gc
 import subprocess
-import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ import redis
 
 from devkit.servers.child_process import LOCALHOST, Child, free_port
 from streamstate.state.redis_connections import NO_LOGIN, Login, connect
-from tests.waiting import PATIENCE_S, until
+from tests.waiting import PATIENCE_S, pause, until
 
 SLOTS = 16384
 
@@ -138,7 +137,7 @@ class Migration:
         """The keys that are left, so many `at_once`, then the slot itself."""
         while keys := say(self.source, f"CLUSTER GETKEYSINSLOT {self.slot} {at_once}").split():
             self.move(*keys)
-            time.sleep(pause_s)
+            pause(pause_s)
         for port in (self.target, self.source):
             tell(port, f"CLUSTER SETSLOT {self.slot} NODE {say(self.target, 'CLUSTER MYID')}")
 

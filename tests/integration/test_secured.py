@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -37,7 +36,7 @@ from tests import signer as signing
 from tests.integration import company
 from tests.integration.company import Company, Issuer
 from tests.serving import sample
-from tests.waiting import PATIENCE_S, REQUEST_S, until, until_equal
+from tests.waiting import PATIENCE_S, REQUEST_S, pause, until, until_equal
 
 SECRETS = ('pass"word\\-of-kafka', "another-word-of-kafka", "word-of-redis", "new-word-of-redis", "secret-of-a-client")
 FIRST, SECOND, REDIS, REDIS_SECOND, OF_CLIENT = SECRETS
@@ -197,7 +196,7 @@ def test_it_folds_what_it_may_read_and_ends_when_it_is_told(running: Running, se
     assert running.case.master or listening == {LOCALHOST}
     assert folders(running.scratch)
     process.terminate()
-    assert process.wait(15) == 0
+    assert process.wait(PATIENCE_S) == 0
     assert running.case.master or folders(running.scratch) == []
     texts = [*lines, *(path.read_text() for path in tmp_path.glob("*.log"))]
     assert [word for word in SECRETS if any(word in text for text in texts)] == []
@@ -217,7 +216,7 @@ class MSKAuthTokenProvider:
         calls.append(region)
         login = urllib3.make_headers(basic_auth=os.environ["SIGNER_LOGIN"])
         answer = urllib3.request("POST", os.environ["SIGNER_URL"], headers=login).json()
-        return answer["access_token"], now_ms() + 4_000
+        return answer["access_token"], int(time.time() * 1_000) + 4_000
 """
 
 
@@ -314,7 +313,7 @@ def rotate(running: Running, servers: Company, home: Path) -> None:
     until(lambda: runs() > started, "the stream to fold with the new password")
     servers.tell_redis(f"CLIENT KILL USER {running.case.name}")
     # Kafka has no connection by the former password any more.
-    time.sleep(2 * company.REAUTH_S)
+    pause(2 * company.REAUTH_S)
     send(producer(servers.kafka.bootstrap), b"2")
     until(lambda: running.clicks() == before + 2 * USERS, "the clicks after the rotation to be counted once")
     assert (running.stream.pid, running.api.pid) == pids

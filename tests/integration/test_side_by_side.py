@@ -2,7 +2,6 @@
 
 import json
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -27,7 +26,7 @@ from streamstate.state.redis import RedisStore
 from streamstate.state.redis_connections import connect
 from tests.integration.emitting.model import APP, IN, OUT, TOTALS
 from tests.integration.releases import PARTITIONS, Command, Releases
-from tests.waiting import PATIENCE_S, REQUEST_S, until, until_equal
+from tests.waiting import PATIENCE_S, REQUEST_S, now_ms, pause, until, until_equal
 
 PACKAGE, SECOND = "tests.integration.emitting", "emitting-2"
 KEYS = [f"key-{number}" for number in range(12)]
@@ -83,7 +82,7 @@ def letters(messages: list[Message]) -> Counter[tuple[int, int]]:
 
 def test_outputs_are_published_once_through_killed_promotions(releases: Releases, command: Command) -> None:
     # Refused by the first release, and fine by the settings of the second.
-    releases.out.produce(IN, b"fine", b"key-0", 0, timestamp=int((time.time() + 1_800) * 1_000))
+    releases.out.produce(IN, b"fine", b"key-0", 0, timestamp=now_ms() + 1_800_000)
     releases.out.flush()
     feed = Feed(releases)
     old = releases.make(PACKAGE, "emitting", {}, FUTURE_MS="60000")
@@ -146,7 +145,7 @@ class Serving:
 
     def read(self, feed: Feed) -> None:
         """Read a key: an answer has no more records than were sent."""
-        time.sleep(0.05)
+        pause(0.05)
         try:
             answer = urllib3.request("GET", f"{self.url}/v1/emitted/{KEYS[0]}", timeout=REQUEST_S, retries=False)
         except HTTPError as error:

@@ -2,7 +2,6 @@
 
 import itertools
 import random
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from tests.integration.driving import parts, read
 from tests.integration.releases import Releases
 from tests.serving import sample, scraped
 from tests.stream_host import StreamHost
-from tests.waiting import until
+from tests.waiting import pause, until
 
 MOST, PARTITIONS, MINUTE_MS, HOUR_MS = 400, 2, 60_000, 3_600_000
 HOUR = 1_700_000_000_000
@@ -152,6 +151,6 @@ def test_a_worker_that_is_killed_while_slices_are_folded_ends_no_other_query(
         with suppress(psutil.NoSuchProcess):
             for worker in parts(host)["worker"]:
                 worker.kill()
-        time.sleep(0.2)
+        pause(0.2)
     deployment.send(10)
     deployment.folded(110)

@@ -4,7 +4,6 @@ import asyncio
 import itertools
 import math
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -30,10 +29,9 @@ from streamstate.testing import Driver
 from tests.faults.harm import Proxy
 from tests.laws.protocol import KEYS, TALLY
 from tests.redis_servers import Migration, cluster_url, say, three_nodes, watched
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, now_s, pausing, until
 
 PARTITIONS = range(8)
-LAST_S = 60.0
 
 
 @pytest.fixture
@@ -84,7 +82,7 @@ def test_a_cluster_all_of_whose_nodes_have_moved_is_found_again(tmp_path: Path) 
         with three_nodes(tmp_path / "new") as ports:
             seed.target = ports[0]
             until(lambda: written(store, reads))
-            assert reading.result(20) > 0
+            assert reading.result(PATIENCE_S) > 0
 
 
 def written(store: RedisStore, reads: Mapping[int, Sequence[Read]]) -> bool:
@@ -105,7 +103,7 @@ async def failed_reads(url: str, reads: Mapping[int, Sequence[Read]], expected: 
                     return failed
             except redis.RedisError:
                 failed += 1
-            await asyncio.sleep(0.05)
+            await pausing(0.05)
     finally:
         await reader.close()
 
@@ -163,14 +161,14 @@ def numbers() -> Iterator[RawRecord]:
 def write_until(stop: threading.Event, store: RedisStore) -> dict[int, int]:
     """Feed every partition; begin again from the store after a failure. Returns the next offsets.
 
-    Raises the last failure when a partition cannot be fed for as long as `LAST_S` after the end.
+    Raises the last failure when a partition cannot be fed for as long as `PATIENCE_S` after the end.
     """
     app = replace(TALLY.app, name="app")
     drivers: dict[int, Driver] = {}
     reached = dict.fromkeys(PARTITIONS, 0)
     end = math.inf
     while not stop.is_set() or len(drivers) < len(PARTITIONS):
-        end = min(end, time.monotonic() + LAST_S) if stop.is_set() else end
+        end = min(end, now_s() + PATIENCE_S) if stop.is_set() else end
         for p in PARTITIONS:
             try:
                 if p not in drivers:
@@ -180,7 +178,7 @@ def write_until(stop: threading.Event, store: RedisStore) -> dict[int, int]:
                 reached[p] += 2
             except (redis.RedisError, Fenced):
                 drivers.pop(p, None)
-                if time.monotonic() > end:
+                if now_s() > end:
                     raise
     return reached
 
@@ -194,7 +192,7 @@ async def read_until(stop: threading.Event, url: str, answered: Counter[int]) ->
             with suppress(redis.RedisError):
                 assert_recount((await reader.read({p: TALLY.reads}))[p])
                 answered[p] += 1
-            await asyncio.sleep(0.02)
+            await pausing(0.02)
 
     try:
         await asyncio.gather(*map(read, PARTITIONS))

@@ -2,7 +2,6 @@
 
 import itertools
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +28,7 @@ from streamstate.testing import Driver
 from tests.laws.protocol import TALLY
 from tests.laws.test_redis_servers import assert_recount, numbers
 from tests.redis_servers import AT_ONCE, Migration, answers, cluster_url, node, watched
-from tests.waiting import PATIENCE_S, until, until_equal
+from tests.waiting import PATIENCE_S, pause, until, until_equal
 
 APP = "app"
 PARTITIONS = range(4)
@@ -105,7 +104,7 @@ def stream(store: RedisStore, partition: int, stop: threading.Event) -> int:
                 fold(store, driver, partition)
         except (Fenced, IncompleteCommit):
             refused += 1
-            time.sleep(0.01)
+            pause(0.01)
     return refused
 
 
@@ -149,7 +148,7 @@ def test_streams_and_reads_go_on_while_a_state_is_restored(
             with saved(source_url, tmp_path / "saved") as partitions:
                 until(lambda: min(positions(store).values()) > 40)
                 answered = counts["answered"]
-                Restorer(connect(url, 10.0), APP, partitions, TAKEN).run(lambda: time.sleep(0.3))
+                Restorer(connect(url, 10.0), APP, partitions, TAKEN).run(lambda: pause(0.3))
                 until(lambda: counts["answered"] > answered + 200 or reading.done())
         finally:
             stop.set()

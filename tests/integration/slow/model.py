@@ -1,11 +1,11 @@
 """Values by key, counted slowly."""
 
-import time
 from collections.abc import Iterable, Sequence
 
 from streamstate.app import App, Fold, FoldContext, Record, Source
 from streamstate.keys import TEXT
 from streamstate.state.operations import Merge, Operation
+from tests.waiting import pause
 
 TOPIC = "slow-in"
 BATCH_S = 1.0
@@ -16,7 +16,7 @@ def decode(_key: str, value: bytes | None) -> str:
 
 
 def fold(records: Sequence[Record[str, str]], _context: FoldContext) -> Iterable[Operation]:
-    time.sleep(BATCH_S)
+    pause(BATCH_S)
     yield Merge("counts", add={record.value: 1 for record in records})
 
 

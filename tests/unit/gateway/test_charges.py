@@ -2,7 +2,6 @@
 
 import json
 import sys
-import time
 from contextlib import suppress
 from itertools import chain
 from typing import Any
@@ -20,6 +19,7 @@ from streamstate.web.server.openapi import MANY
 from streamstate.web.server.route import Needs
 from tests.unit.gateway.deployment import PARTITIONS, USER, Services
 from tests.unit.gateway.guarding import EXPLORE, MAY, NEEDED, OPEN, Guarded, problem
+from tests.waiting import now_s
 
 # What a request needs of its caller.
 
@@ -30,9 +30,7 @@ def needed(deployment: Services, path: str, body: Any = None, **headers: str) ->
     path, _, query = path.partition("?")
     given = [(name.replace("_", "-").encode(), text.encode()) for name, text in headers.items()]
     scope = {"path": path, "query_string": query.encode(), "headers": given, "method": "GET", "ids": {}}
-    request = Request(
-        scope, path_of(scope), time.monotonic(), 1_000, None if body is None else json.dumps(body).encode()
-    )
+    request = Request(scope, path_of(scope), now_s(), 1_000, None if body is None else json.dumps(body).encode())
     owners = deployment.owners()
     owners.now.keyed["albums"].views["albums"].scope = "explore"
     router = deployment.router()

@@ -78,15 +78,17 @@ def servers(home: Path) -> Iterator[tuple[str, str]]:
     assert not re.search(f"{KEY}|{TOKEN}|{keys.digest(KEY)}", logs)
 
 
+SILENT_S = 0.05
+
+
 def statuses(address: str, sent: bytes) -> list[int]:
     """The statuses of all answers to these bytes; afterwards the sender is silent."""
     received = b""
     with connect(address) as client, suppress(OSError):
         client.sendall(sent)
-        client.settimeout(6)
         while chunk := client.recv(65_536):
             received += chunk
-            client.settimeout(0.05)
+            client.settimeout(SILENT_S)
     assert b'"count":' not in received
     return [int(status) for status in re.findall(rb"HTTP/1\.1 ([0-9]{3}) ", received)]
 

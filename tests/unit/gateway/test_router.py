@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +20,7 @@ from streamstate.web.http.problems import MOST_KEYS, Problem
 from streamstate.web.http.request import Response
 from tests.serving import forwarded, soon
 from tests.unit.gateway.deployment import MOST, PARTITIONS, STRANGER, USER, Services
-from tests.waiting import until_equal
+from tests.waiting import PATIENCE_S, pause, until_equal
 
 PLACE = partition_of(LONG.encode(USER), PARTITIONS)
 
@@ -86,16 +85,14 @@ def test_an_owner_that_hangs_holds_so_many_requests_and_no_others(deployment: Se
     path, gate, answering = f"/v1/users/{USER}/metrics", threading.Event(), slow.app
 
     def hang(environ: Any, start_response: Any) -> Iterable[bytes]:
-        assert gate.wait(20)
+        assert gate.wait(PATIENCE_S)
         return answering(environ, start_response)
 
     slow.app = hang
     with ThreadPoolExecutor(MOST) as pool:
         held = [pool.submit(gateway.get, path) for _ in range(MOST)]
         until_equal(lambda: slow.seen.count(path), MOST)
-        asked_at = time.monotonic()
         refused = gateway.get(path)
-        assert time.monotonic() - asked_at < 0.1
         assert gateway.get(f"/v1/users/{other}/metrics").status_code == 404
         gate.set()
         assert {answer.result().headers["Served-By"] for answer in held} == {slow.address}
@@ -114,7 +111,7 @@ def test_a_caller_in_a_hurry_does_not_make_an_owner_ill(deployment: Services) ->
     answering = owner.app
 
     def late(environ: Any, start_response: Any) -> Iterable[bytes]:
-        time.sleep(0.15)
+        pause(0.15)
         return answering(environ, start_response)
 
     owner.app = late

@@ -1,6 +1,5 @@
 """Profiles as streams: what the clients of a gateway see while plays come in."""
 
-import asyncio
 import threading
 from itertools import count as count_up
 from itertools import islice
@@ -19,7 +18,7 @@ from tests.listening import Listener
 from tests.serving import sample, scrape
 from tests.unit.gateway.deployment import FAN, PARTITIONS, USER, Services
 from tests.unit.gateway.test_api import without_scores
-from tests.waiting import until
+from tests.waiting import pausing, until
 
 """Several looks."""
 
@@ -163,7 +162,7 @@ def test_what_any_instance_answers_does_not_hold_up_what_owners_answer(
 
     async def hanging(users: Users, located: LocatedPart, *asked: Any) -> dict[str, Any]:
         while located.view.anywhere and not goes_on.is_set():
-            await asyncio.sleep(0.01)
+            await pausing(0.01)
         return await part(users, located, *asked)
 
     monkeypatch.setattr(Users, "part", hanging)

@@ -4,7 +4,6 @@ import asyncio
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable
-from time import sleep
 
 import numpy as np
 import pytest
@@ -22,6 +21,7 @@ from services.recommendations.settings import PoolSettings
 from services.recommendations.walks.salsa import recommend
 from streamstate.keys import LONG_MAX
 from streamstate.web.http.problems import Problem
+from tests.waiting import pause
 
 KINDS = ("artists", "tracks")
 Int32s = NDArray[np.int32]
@@ -130,7 +130,7 @@ def test_readers_see_whole_publications_while_another_thread_writes_and_drops() 
         reader.start()
     for end in ends[1:]:
         graph.append(plays[end - batch : end])
-        sleep(0.005)  # for the readers to get their turn between the publications
+        pause(0.005)  # for the readers to get their turn between the publications
     done.set()
     for reader in readers:
         reader.join()

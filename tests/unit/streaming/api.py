@@ -11,6 +11,7 @@ from streamstate.web.http.request import Request
 from streamstate.web.server.asgi import Asgi
 from streamstate.web.server.probes import application
 from streamstate.web.server.responses import Answer
+from tests.waiting import pausing
 
 PLACES = 3
 HEARTBEAT_S = 0.2
@@ -30,7 +31,7 @@ def create() -> Asgi:
         number = 0
         while True:
             counted.publish(_event(number := number + 1))
-            await asyncio.sleep(PERIOD_S)
+            await pausing(PERIOD_S)
 
     tasks: list[asyncio.Task[None]] = []
 

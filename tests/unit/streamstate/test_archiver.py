@@ -1,6 +1,5 @@
 """The archiver's turns, over topics that change: cut, created anew, and deleted before they were archived."""
 
-import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +19,7 @@ from streamstate.kafka.admin import Topics
 from streamstate.kafka.security import OPEN, Security
 from streamstate.state.store import Origin, TopicPartition
 from tests.serving import sample
+from tests.waiting import now_ms
 
 PLACE = ("plays", 0)
 HELD = [PLACE]
@@ -95,7 +95,7 @@ class Turns:
 @pytest.fixture(autouse=True)
 def _late(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first record that the archive lacks came 40 seconds ago."""
-    monkeypatch.setattr("services.archive.archiver.open_since", lambda *_: (time.time() - 40) * 1_000)
+    monkeypatch.setattr("services.archive.archiver.open_since", lambda *_: now_ms() - 40_000)
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +17,7 @@ from streamstate.settings import StreamSettings, load
 from streamstate.spark.executor import command
 from streamstate.spark.process import own_folders
 from tests.serving import sample
-from tests.waiting import until, until_equal
+from tests.waiting import now_s, until, until_equal
 
 # The memory of a process of its own.
 
@@ -180,7 +179,7 @@ def test_an_error_does_not_end_it() -> None:
     until(lambda: len(turns) > 3)
     text = generate_latest(background.FAILED).decode()
     assert sample(text, "streamstate_background_failures_total", thread="failing") == 3
-    assert background.stuck(time.monotonic()) == []
+    assert background.stuck(now_s()) == []
 
 
 def test_a_turn_that_takes_too_long_is_told_of() -> None:
@@ -190,9 +189,9 @@ def test_a_turn_that_takes_too_long_is_told_of() -> None:
         going_on.wait()
 
     background.keep_running("hanging", turn, 3_600, longest_s=0.05)
-    until_equal(lambda: background.stuck(time.monotonic()), ["hanging"])
+    until_equal(lambda: background.stuck(now_s()), ["hanging"])
     going_on.set()
-    until_equal(lambda: background.stuck(time.monotonic()), [])
+    until_equal(lambda: background.stuck(now_s()), [])
 
 
 # What an executor's JVM is started with.

@@ -1,6 +1,5 @@
 """The status of a stream, the output of `streamstate status`, and differences shown by verify."""
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -23,7 +22,7 @@ from streamstate.state.store import TopicPartition
 from streamstate.testing import FixedTopics
 from tests.collector import Collector, collecting
 from tests.serving import sample
-from tests.waiting import until_equal
+from tests.waiting import now_ms, now_s, until_equal
 
 # What a stream says of itself: to Kubernetes, and to Prometheus.
 
@@ -93,7 +92,7 @@ def test_what_is_left_of_a_history_is_told_where_the_state_needs_it(status: Stat
 def test_live_for_as_long_as_the_loop_turns(status: Status) -> None:
     client = Client(application([status]))
     assert client.get("/livez").status_code == 200
-    status.turned = time.monotonic() - STILL_S - 1
+    status.turned = now_s() - STILL_S - 1
     assert client.get("/livez").get_json() == {"status": "stuck", "services": ["metrics"]}
     assert client.get("/livez").status_code == 503
     status.turn()
@@ -131,7 +130,7 @@ def test_a_stream_says_since_when_and_why_kafka_does_not_answer(status: Status) 
         "reasons": {"metrics": told},
     }
     assert status.trouble == told
-    topics.fall_silent(time.time())
+    topics.fall_silent(now_ms() / 1_000)
     assert status.trouble == ""
 
 

@@ -22,7 +22,7 @@ from streamstate.cli.trial import sample
 from streamstate.cli.trial.members import event_time
 from streamstate.cli.trial.rows import batches
 from streamstate.errors import BadRecord
-from tests.waiting import until_equal
+from tests.waiting import REQUEST_S, until_equal
 
 NOW = 1_700_000_000_000
 PLAYS = [{"userId": n % 3, "artistId": n % 2, "timestamp": NOW + n} for n in range(30)]
@@ -186,7 +186,9 @@ def test_a_growing_file_is_served_as_by_a_service(folder: Path, in_clone: bool, 
 
     def plays() -> Any:
         with suppress(urllib3.exceptions.HTTPError):
-            body = urllib3.request("GET", f"{address}/v1/users/1/evenings?at={NOW}", retries=False, timeout=5).json()
+            body = urllib3.request(
+                "GET", f"{address}/v1/users/1/evenings?at={NOW}", retries=False, timeout=REQUEST_S
+            ).json()
             return body.get("plays", {}).get("ever")
 
     address = f"http://127.0.0.1:{port}"
@@ -196,5 +198,5 @@ def test_a_growing_file_is_served_as_by_a_service(folder: Path, in_clone: bool, 
         with Path(events).open("a") as file:
             file.write(json.dumps(PLAYS[1]) + "\n")
         until_equal(plays, 11)
-        page = urllib3.request("GET", f"{address}/", timeout=5)
+        page = urllib3.request("GET", f"{address}/", timeout=REQUEST_S)
         assert (b"<title>User profiles</title>" in page.data) == in_clone

@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+from tests.waiting import pausing
+
 BEGUN = "begun"
 """Printed when a request is there that is not answered at once."""
 
@@ -12,7 +14,7 @@ async def application(scope: Any, _receive: Any, send: Any) -> None:
     assert scope["type"] == "http"
     if scope["path"] == "/slow":
         print(BEGUN, flush=True)
-        await asyncio.sleep(1)
+        await pausing(1)
     elif scope["path"] == "/never":
         print(BEGUN, flush=True)
         await asyncio.Event().wait()

@@ -1,7 +1,6 @@
 """Which connections are ended when, and limits of what is awaited."""
 
 import asyncio
-import time
 from collections.abc import Coroutine
 from typing import Any
 
@@ -11,6 +10,7 @@ from streamstate.deployment.connections import HttpSettings
 from streamstate.web.process import options
 from strictasgi.overdue import Overdue
 from strictasgi.waiting import IDLE_S, PATIENCE_S, Waiting
+from tests.waiting import REQUEST_S, now_s, pausing
 
 # Which connections are ended, and when.
 
@@ -102,23 +102,23 @@ def test_the_one_that_waits_longest_goes_first(clients: Clients) -> None:
 
 # Time limits of what is awaited.
 
-TIME_S, LONG_S = 0.05, 30.0
+TIME_S, LONG_S = 0.05, REQUEST_S
 
 
 async def after(seconds: float) -> str:
-    await asyncio.sleep(seconds)
+    await pausing(seconds)
     return "done"
 
 
 def limited(overdue: Overdue, awaited: Coroutine[Any, Any, str], seconds: float) -> Coroutine[Any, Any, str]:
-    return overdue.limit(awaited, time.monotonic() + seconds)
+    return overdue.limit(awaited, now_s() + seconds)
 
 
 def test_what_is_not_done_in_time_ends_then_and_others_go_on() -> None:
     async def trial() -> tuple[list[Any], float]:
-        overdue, started = Overdue(), time.monotonic()
+        overdue, started = Overdue(), now_s()
         waits = [limited(overdue, after(LONG_S), TIME_S), limited(overdue, after(3 * TIME_S), LONG_S)]
-        return await asyncio.gather(*waits, return_exceptions=True), time.monotonic() - started
+        return await asyncio.gather(*waits, return_exceptions=True), now_s() - started
 
     (late, other), seconds = asyncio.run(trial())
     assert isinstance(late, TimeoutError)
@@ -161,6 +161,6 @@ def test_what_is_late_without_having_to_wait_leaves_nothing_behind() -> None:
     async def trial() -> None:
         with pytest.raises(TimeoutError):
             await limited(Overdue(), at_once(), -1)
-        await asyncio.sleep(TIME_S)
+        await pausing(TIME_S)
 
     asyncio.run(trial())

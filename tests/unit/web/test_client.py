@@ -1,10 +1,8 @@
 """Calls to instances: ended connections, missing owners, passed deadlines."""
 
-import asyncio
 import socket
 import struct
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
@@ -14,6 +12,7 @@ from devkit.servers.child_process import free_port
 from streamstate.web.client.instances import ANYONE, InstanceUnreachable
 from streamstate.web.http.problems import Problem
 from tests.serving import Loop, soon
+from tests.waiting import pause, pausing
 
 REPLY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nServed-By: me\r\nContent-Length: 2\r\n\r\n{}"
 OTHER_REPLY = REPLY.replace(b"{}", b"[]")
@@ -106,7 +105,7 @@ def test_a_kept_connection_that_was_reset_while_idle_is_opened_again(loop: Loop)
         loop.run(client.get(address, "/1", soon()))
         reset.wait()
         # The loop learns of the reset before the next request.
-        loop.run(asyncio.sleep(0.05))
+        loop.run(pausing(0.05))
         assert loop.run(client.get(address, "/2", soon())).status == 200
 
 
@@ -118,12 +117,12 @@ def test_a_second_answer_is_not_taken_for_that_to_the_next_request(loop: Loop, s
         kept_open.append(connection)
         for answers in sent:
             connection.sendall(answers)
-            time.sleep(0.05)
+            pause(0.05)
 
     client = loop.instances()
     with answering(reply_too_often, reply) as address:
         loop.run(client.get(address, "/1", soon()))
-        loop.run(asyncio.sleep(0.1))
+        loop.run(pausing(0.1))
         assert loop.run(client.get(address, "/2", soon())).body == b"{}"
     kept_open[0].close()
 

@@ -16,7 +16,7 @@ from devkit.servers.child_process import LOCALHOST, Child, free_port
 from tests.serving import sample, scraped
 from tests.unit.web.hostile import HALF
 from tests.unit.web.process import KNOWN, answer, ask, connect, post, request, serving, whole
-from tests.waiting import until
+from tests.waiting import QUIET_S, REQUEST_S, until
 
 ROOM, BURST = 1_000, 640
 MOST_BYTES = 65_536
@@ -83,7 +83,6 @@ def test_a_thousand_half_heads_and_a_byte_more_on_each(child: Child) -> None:
                 client.sendall(b"1")
         with others_are_answered(child):
             worker.resume()
-            clients[-1].settimeout(10)
             assert clients[-1].recv(1) == b""
 
 
@@ -126,12 +125,12 @@ def test_without_a_free_file_descriptor_new_clients_wait(child: Child) -> None:
             try:
                 late.send(request(KNOWN))
                 assert ask(client, request(KNOWN))[0].status == 200
-                late.settimeout(1)
+                late.settimeout(QUIET_S)
                 with pytest.raises(TimeoutError):
                     late.recv(1)
             finally:
                 worker.rlimit(psutil.RLIMIT_NOFILE, limits)
-            late.settimeout(5)
+            late.settimeout(REQUEST_S)
             assert late.recv(MOST_BYTES).startswith(b"HTTP/1.1 200")
 
 
@@ -162,7 +161,7 @@ def test_bodies_that_do_not_come_keep_nobody_out(tmp_path: Path) -> None:
         for number, client in enumerate(clients):
             client.sendall(heads[number % 2])
         for client in clients:
-            client.settimeout(10)
+            client.settimeout(REQUEST_S)
             assert client.recv(65_536).startswith(b"HTTP/1.1 408 ")
         until(lambda: ended(worker, clients))
 

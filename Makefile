@@ -138,7 +138,7 @@ bench: $(INSTALLED) redis wrk ## measure everything and write docs/bench.md (ONL
 $(INSTALLED): requirements.txt $(wildcard libs/*/pyproject.toml)
 	@[ -n "$(PYTHON)" ] || { echo "install Python 3.11 or newer with venv (Debian: python3-venv), or name it: make PYTHON=python3.11"; exit 1; }
 	@command -v java >/dev/null || { echo "install Java 17 or 21 (Debian: apt-get install openjdk-17-jre-headless)"; exit 1; }
-	@echo "installing the Python packages into $(VENV) (about a minute, once)"
+	@echo "installing the Python packages, with PySpark, into $(VENV) (600 MB fetched once: one to three minutes)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --use-pep517 --no-deps --require-hashes -r requirements.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e libs/client -e libs/strictasgi -e libs/streamstate -e libs/devkit

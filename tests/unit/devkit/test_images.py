@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 
 from devkit.images.catalogue import Image
 from devkit.images.sbom import bill, packages, pins
-from streamstate.spark.jars import Jar, JarError, fetch, spark_jars, verify
+from streamstate.spark.jars import Jar, JarError, downloading, fetch, spark_jars, verify
 
 # The images: installed packages, omitted files, and their documents.
 
@@ -73,4 +74,13 @@ def test_without_java_nothing_is_left_and_the_error_says_what_to_install(
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "no-java"))
     with pytest.raises(JarError, match="install Java 17"):
         fetch(tmp_path / "jars")
-    assert list((tmp_path / "jars").iterdir()) == []
+    assert list((tmp_path / "jars").glob("*.jar")) == []
+
+
+def test_downloads_of_an_interrupted_run_are_kept_for_the_next_one(tmp_path: Path) -> None:
+    with suppress(JarError), downloading(tmp_path) as scratch:
+        (scratch / "part").touch()
+        raise JarError
+    with downloading(tmp_path) as scratch:
+        assert (scratch / "part").exists()
+    assert not scratch.exists()

@@ -150,10 +150,11 @@ def test_the_demo_gives_commands_the_addresses_of_its_servers(rooms: str, tmp_pa
         "STREAMSTATE_GATEWAY": "http://127.0.0.1:28080",
     }
     assert {*variables, "STREAMSTATE_PROFILE"} == {f"STREAMSTATE_{name}" for name in VARIABLES}
-    printed = [line for line in look_next(cluster, 1).splitlines() if "streamstate" in line]
-    assert len(printed) == 3
-    assert all(line.startswith("  . .demo/env; .venv/bin/streamstate st") for line in printed)
-    assert "stage rooms --set PROFILE=" in printed[-1]
+    page, answer, command, logs, stop = look_next(cluster, "http://127.0.0.1:28080/v1/users/1").splitlines()
+    assert page.endswith(" http://127.0.0.1:28080/")
+    assert answer.endswith(" curl http://127.0.0.1:28080/v1/users/1")
+    assert command.endswith(" . .demo/env; .venv/bin/streamstate status")
+    assert (logs.endswith(" .demo/*.log"), "Ctrl-C" in stop) == (True, True)
 
 
 def test_a_demo_without_profile_and_with_usual_ports_names_its_servers_only(tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from confluent_kafka import KafkaException
 from pydantic import Field, model_validator
@@ -25,7 +25,6 @@ from devkit.events.feed import Feed
 from devkit.events.lfm import Files
 from devkit.names import known, names
 from devkit.registry import EXAMPLES, MODELS, STANDARD, app
-from services.events import KINDS
 from streamstate import bootstrap
 from streamstate.errors import StreamStateError
 from streamstate.keys import LONG
@@ -39,15 +38,6 @@ VARIABLES = ("KAFKA", "REDIS", "RELEASES", "FORMATS", "REGISTRY", "ARCHIVE", "GA
 FOLDED_S = 300
 RETRY_S = 15
 """Seconds before another start of a process that cannot be started, such as a Kafka with a full disk."""
-WIDTH = 118
-CASES = (
-    "/v1/regions",
-    "/v1/notifications/user-1?limit=2",
-    "/v1/topics/bookings/7",
-    "/v1/topics/bookings/7/range?limit=2",
-    "/v1/topics/bookings/7/windows?limit=2",
-)
-"""Paths for an answer of each service that is not about music and no profile."""
 
 
 class DemoSettings(BaseSettings):
@@ -150,20 +140,14 @@ def show(cluster: LocalCluster, settings: DemoSettings) -> None:
     feed = Feed(cluster.kafka.bootstrap, HOME / "fed", files, settings.format, cluster.recode)
     feed.load(say)
     user = first_user(files) if files else 1
-    for path in of_profiles((service for service in cluster.services.values() if service not in MODELS), user):
-        say(f"{cluster.url}{path} answers from the records folded so far")
-    say("folding")
+    own = next(of_profiles((service for service in cluster.services.values() if service not in MODELS), user), "")
+    answer = f"{cluster.url}{own or f'/v1/users/{user}'}"
+    say(f"folding; {answer} answers from the records folded so far (10 s to a minute)")
     wait_folded(cluster)
-    profile = get(f"{cluster.url}/v1/users/{user}")
-    say(f"folded; {cluster.url}/v1/users/{user} answers, in short:")
-    addresses = [cluster.url + path for path in (*CASES, *of_profiles(cluster.services.values(), user))]
-    others = (f"{address}  {json.dumps(get(address), ensure_ascii=False)}" for address in addresses)
-    for line in (*in_short(profile), *others):
-        sys.stdout.write(f"  {cut(line)}\n")
+    say(f"folded, and fed until Ctrl-C\n\n{look_next(cluster, answer)}")
     if settings.once:
+        sys.stdout.write(f"\n{json.dumps(get(answer), ensure_ascii=False)}\n")
         return
-    sys.stdout.write(look_next(cluster, user))
-    say(f"feeding until Ctrl-C; open {cluster.url}/")
     # A Kafka that is away holds the feed up, and nothing else.
     threading.Thread(target=feed_on, args=(feed,), daemon=True).start()
     tend(cluster)
@@ -214,26 +198,6 @@ def silence_of(cluster: LocalCluster) -> str:
     return ""
 
 
-def in_short(profile: Mapping[str, Any]) -> Iterator[str]:
-    """A profile in a few lines, of any length."""
-    first, last = (profile[f"{which}ListeningEvent"][:10] for which in ("first", "last"))
-    yield f"{profile['eventCount']} plays from {first} to {last}"
-    for kind in KINDS:
-        top = (f"{_called(item)} ({item['countPlays']})" for item in profile[f"topTen{kind.capitalize()}"])
-        yield f"most played {kind}: {', '.join(top)}"
-        liked = map(_called, profile[f"{kind.removesuffix('s')}Recommendations"])
-        yield f"may like {kind}: {', '.join(liked)}"
-
-
-def cut(line: str) -> str:
-    """The line, cut to the width of a terminal."""
-    return line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…"
-
-
-def _called(item: Mapping[str, Any]) -> str:
-    return item["name"] or f"number {item['id']}"
-
-
 def wait_folded(cluster: LocalCluster) -> None:
     """Until the states have reached the topics' ends and all APIs are ready.
 
@@ -251,19 +215,13 @@ def of_profiles(services: Iterable[str], key: int) -> Iterator[str]:
             yield app(service).views[0].path.replace("<key>", str(key))
 
 
-def look_next(cluster: LocalCluster, user: int) -> str:
-    """Addresses and commands to try next."""
-    command = f". {ENVIRONMENT}; .venv/bin/streamstate"
-    own = next((name for name, service in cluster.services.items() if service not in MODELS), "")
-    second = f"  {command} stage {own} --set PROFILE=CHANGED.yaml   the changed profile\n" if own else ""
-    return f"""Look at
-  {cluster.url}/v1/users/{user}   the profile
-  {cluster.url}/docs   all paths
-  {command} status
-  {command} stage notifications --set GRACE_MS=60000   a second release
-{second}  redis-cli -p {cluster.redis.port} --scan --pattern '{{metrics:*}}:*:{user}'   the state itself
-  {HOME}/*.log   what the processes log
-"""
+def look_next(cluster: LocalCluster, answer: str) -> str:
+    """Five lines: the page, an answer, a command, the logs, and the end."""
+    return f"""  page     {cluster.url}/
+  answer   curl {answer}
+  command  . {ENVIRONMENT}; .venv/bin/streamstate status
+  logs     {HOME}/*.log
+  stop     Ctrl-C; the next start goes on from here, and make demo-clean removes all"""
 
 
 def environment(cluster: LocalCluster) -> str:

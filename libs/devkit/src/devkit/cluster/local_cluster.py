@@ -96,7 +96,7 @@ class LocalCluster:
         if self._plan.archive:
             self._say(f"starting the archiver, which writes to {self._plan.archive}")
             self.archiver.start()
-        self._say("starting the streams (one Spark session for all) and the APIs")
+        self._say("starting the streams, in one Spark session, and the APIs (10 to 30 s)")
         self.streams.start()
         self.tend()
         for child in [*self.apart.values(), *self.apis, self.gateway]:
@@ -107,12 +107,12 @@ class LocalCluster:
         """Start Kafka, create its topics, and start Redis."""
         require_free_port("the gateway", self._plan.gateway_port, "GATEWAY_PORT")
         require_free_port("Redis", self._plan.redis_port, "REDIS_PORT")
-        self._say("fetching what is missing: Spark's Kafka source")
+        self._say("looking for Spark's Kafka source (10 MB, fetched once: half a minute)")
         jars.fetch(self._plan.cache / "spark")
-        self._say(f"starting Kafka on {self.kafka.bootstrap} (the first time it is fetched, about a minute)")
+        self._say(f"starting Kafka on {self.kafka.bootstrap} (5 to 20 s; 43 MB, fetched once: a minute)")
         self.kafka.start()
         topics.create(self.kafka.bootstrap, topics.configurations((*SERVICES, *self._plan.services)))
-        self._say(f"starting Redis on {self.redis.url}")
+        self._say(f"starting Redis on {self.redis.url} (a second)")
         self.redis.start()
         if self._plan.value:
             self._say(f"starting the schema registry on {self.registry.url} (the first time it is fetched)")

@@ -63,7 +63,7 @@ class Feed:
         if files:
             files.check()
         self._marker.write_text(f"a part of {source}")
-        say(f"feeding {source}")
+        say(f"feeding {source} (5 to 20 s; once)")
         if files:
             named = send_names(self._out, files.names(), self._recode)
             count = send_events(self._out, files.events(), self._recode)

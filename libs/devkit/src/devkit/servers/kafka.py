@@ -3,14 +3,13 @@
 import logging
 import subprocess
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from devkit import DevkitError
 from devkit.servers.child_process import LOCALHOST, Child, free_port, require_free_port
-from streamstate.spark.jars import java, retrieve
+from streamstate.spark.jars import downloading, java, retrieve
 
 VERSION = "4.1.1"
 STARTED_S = 180
@@ -58,9 +57,8 @@ def fetch(directory: Path) -> None:
     if (directory / _MAIN).exists():
         return
     logging.getLogger(__name__).info("Kafka's jars come to %s; this takes about a minute, once", directory)
-    directory.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=".fetch-", dir=directory) as scratch:
-        brought = retrieve(_MODULES, Path(scratch), transitive=True).iterdir()
+    with downloading(directory) as scratch:
+        brought = retrieve(_MODULES, scratch, transitive=True).iterdir()
         # The main jar comes last: its presence means that all jars are present.
         for jar in sorted(brought, key=lambda jar: jar.name == _MAIN):
             jar.replace(directory / jar.name)

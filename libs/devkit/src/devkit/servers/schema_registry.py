@@ -2,13 +2,12 @@
 
 import shutil
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import urllib3
 from urllib3.exceptions import HTTPError
 
 from devkit.servers.child_process import LOCALHOST, Child, require_free_port
-from streamstate.spark.jars import java, resolve
+from streamstate.spark.jars import downloading, java, resolve
 
 VERSION = "3.0.9"
 STARTED_S = 120
@@ -35,9 +34,7 @@ def fetch(directory: Path) -> None:
     """Download the registry (109 MB) to `directory`, unless present. Raises `JarError`."""
     if (directory / _MAIN).exists():
         return
-    directory.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=".fetch-", dir=directory) as folder:
-        scratch = Path(folder)
+    with downloading(directory) as scratch:
         (scratch / "ivy.xml").write_text(_IVY_XML)
         (scratch / "settings.xml").write_text(_SETTINGS_XML)
         (archive,) = resolve(scratch, "-settings", "settings.xml").iterdir()

@@ -3,18 +3,18 @@
 python -m streamstate.spark.jars DIR
 """
 
+import fcntl
 import hashlib
 import os
 import pwd
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from streamstate.errors import Misconfigured, StreamStateError
 from streamstate.kafka.security import msk
@@ -80,14 +80,29 @@ def fetch(directory: Path) -> list[Path]:
     """
     wanted = pinned()
     if any(_sha256(directory / jar.file) != jar.sha256 for jar in wanted):
-        directory.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(prefix=".fetch-", dir=directory) as scratch:
-            downloaded = retrieve([jar.module for jar in wanted], Path(scratch), transitive=False)
-            for jar in wanted:
-                verify(jar, downloaded / jar.file)
+        with downloading(directory) as scratch:
+            downloaded = retrieve([jar.module for jar in wanted], scratch, transitive=False)
+            try:
+                for jar in wanted:
+                    verify(jar, downloaded / jar.file)
+            except JarError:
+                shutil.rmtree(scratch)
+                raise
             for jar in wanted:
                 (downloaded / jar.file).replace(directory / jar.file)
     return jars(directory)
+
+
+@contextmanager
+def downloading(directory: Path) -> Iterator[Path]:
+    """A folder for downloads in `directory`, for one process at a time, kept after a failure: the next run goes on."""
+    scratch = directory / ".fetch"
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / ".fetching").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        scratch.mkdir(exist_ok=True)
+        yield scratch
+        shutil.rmtree(scratch)
 
 
 def verify(jar: Jar, path: Path) -> None:
@@ -117,7 +132,6 @@ def resolve(scratch: Path, *further: str) -> Path:
 
     further: options of Ivy.
     """
-    # A cache of its own, safe from an interrupted download of another process.
     options = ["-ivy", "ivy.xml", "-cache", "cache", "-confs", "default", *further]
     pattern = "jars/[artifact]-[revision](-[classifier]).[ext]"
     ivy_jar = next(spark_jars().glob("ivy-*.jar"))

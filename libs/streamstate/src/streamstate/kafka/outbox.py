@@ -5,13 +5,13 @@ from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import KafkaError
 
 from streamstate.app import App, Emit
 from streamstate.errors import Misconfigured
 from streamstate.kafka.dlq.records import dead_letters, derived, halting, original_headers, shortened, unframed
 from streamstate.kafka.history import TopicHistory
-from streamstate.kafka.producer import Dated, Outgoing, RefusedRecord, send_all
+from streamstate.kafka.producer import Dated, Outgoing, Outputs, RefusedRecord
 from streamstate.keys import Marker
 from streamstate.processing.decode import DeadLetter
 from streamstate.processing.fitness import require_same_topics
@@ -28,15 +28,15 @@ class KafkaOutbox:
         self,
         app: App,
         history: TopicHistory,
-        producer: Callable[[], Producer],
+        outputs: Outputs,
         origins: Mapping[str, Origin],
         voice: Callable[[], Voice],
         order: Order,
     ) -> None:
-        """producer, voice: called for records to send."""
+        """voice: called for records to send."""
         self._app = app
         self._history = history
-        self._producer = producer
+        self._outputs = outputs
         self._origins = origins
         self._voice = voice
         self._order = order
@@ -99,7 +99,7 @@ class KafkaOutbox:
         if not records:
             return
         try:
-            send_all(self._producer(), records, instead=partial(shortened, self._app))
+            self._outputs.send(records, partial(shortened, self._app))
         except RefusedRecord as error:
             topic, marker = error.record[0], Marker.from_headers(error.record[3])
             if error.args[0].code() != KafkaError.INVALID_TIMESTAMP or marker is None:

@@ -15,7 +15,7 @@ from streamstate.app import App
 from streamstate.erasure.applying import Erased, personal
 from streamstate.errors import IncompleteCommit
 from streamstate.kafka.outbox import KafkaOutbox
-from streamstate.kafka.producer import producer
+from streamstate.kafka.producer import Outputs
 from streamstate.kafka.security import Security
 from streamstate.processing.limits import CommitLimit, DeadLetterLimit, Limits, TimestampLimit
 from streamstate.processing.writer import CHANGES_A_RECORD, PartitionWriter
@@ -32,7 +32,7 @@ A build beside a live release commits as afterwards."""
 
 _store = lru_cache(bootstrap.store)
 _topics = lru_cache(bootstrap.topics)
-_producer = lru_cache(producer)
+_outputs = lru_cache(Outputs)
 
 
 def _reached(settings: StreamSettings, release: str, place: Place) -> float:
@@ -102,7 +102,7 @@ def writer(task: FoldTask) -> PartitionWriter:
     """The writer of a query in this process, over the process's own connections."""
     app, settings = task.app, task.settings
     store = _store(settings.redis, settings.redis_timeout_s, app.name, settings.redis_login)
-    topics, out = _topics(settings.kafka, task.security), partial(_producer, settings.kafka, task.security)
+    topics, out = _topics(settings.kafka, task.security), _outputs(settings.kafka, task.security)
     records, voice = settings.commit_records, bootstrap.voice(settings, app)
     building = READY_CHANGES if voice().beside else min(int(CHANGES_A_RECORD * records), BUILDING_CHANGES)
     limits = Limits(

@@ -1,6 +1,7 @@
 """`streamstate reset`: a state deleted to be built anew, or totals corrected."""
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import nullcontext
 from typing import Annotated
 
 import msgspec
@@ -16,6 +17,7 @@ from streamstate.cli.status import observe
 from streamstate.cli.users.partitions import SYSTEM
 from streamstate.errors import Commands, Declined
 from streamstate.kafka.totals import Publisher, corrections, last_published, reads, summed
+from streamstate.releases.command_lock import CommandLock
 from streamstate.settings import StreamSettings, UserSettings, load
 from streamstate.state.deletion import Holding, StateDeleter
 from streamstate_client import GatewayError
@@ -70,17 +72,20 @@ def reset(
         msg = "--totals are of all partitions"
         raise typer.BadParameter(msg)
     of = deployment(service)
-    if totals:
-        _correct_totals(of, yes=yes, dry_run=dry_run, as_json=as_json)
-        return
-    deletion = bootstrap.deletion(of.settings, of.app.name)
-    there = {p: held for p, held in deletion.holdings().items() if partition in (None, p)}
-    answer = _plan(of, there, dry_run=dry_run)
-    if there and not (dry_run or live):
-        _require_unread(of, there)
-    if there and not dry_run:
-        agree(_overview(answer, of.commands), "Delete it?", yes=yes)
-        delete(deletion, there)
+    # Before the first look at the state: another command may not change what the operator agrees to.
+    with nullcontext() if dry_run else of.locked("reset") as lock:
+        if totals:
+            _correct_totals(of, lock, yes=yes, as_json=as_json)
+            return
+        deletion = bootstrap.deletion(of.settings, of.app.name)
+        there = {p: held for p, held in deletion.holdings().items() if partition in (None, p)}
+        answer = _plan(of, there, dry_run=dry_run)
+        if there and lock:
+            if not live:
+                _require_unread(of, there)
+            agree(_overview(answer, of.commands), "Delete it?", yes=yes)
+            lock.require()
+            delete(deletion, there)
     output.show(answer, *_overview(answer, of.commands), as_json=as_json)
 
 
@@ -140,8 +145,11 @@ def _overview(answer: Reset, commands: Commands) -> Iterator[RenderableType]:
     yield from map(commands.complete, answer.findings)
 
 
-def _correct_totals(of: Deployment, *, yes: bool, dry_run: bool, as_json: bool) -> None:
-    """Publish the totals of the state where published totals differ. Raises `Declined` during a build."""
+def _correct_totals(of: Deployment, lock: CommandLock | None, *, yes: bool, as_json: bool) -> None:
+    """Publish the totals of the state where published totals differ, unless it is a dry run, which has no lock.
+
+    Raises `Declined` during a build.
+    """
     app = of.app
     if not app.totals:
         msg = f"{app.name} publishes no totals"
@@ -157,8 +165,9 @@ def _correct_totals(of: Deployment, *, yes: bool, dry_run: bool, as_json: bool) 
     answer = [Correction(*field, published.get(field), total) for field, total in changes.items()]
     rows = [(each.topic, each.field, *(_total(n) for n in (each.published, each.total))) for each in answer]
     tables = [output.table(("topic", "field", "published", "by the state"), rows)] if rows else ["no total differs"]
-    if answer and not dry_run:
+    if answer and lock:
         agree(tables, "Publish the totals of the state?", yes=yes)
+        lock.require()
         Publisher(app, of.store, of.topics).correct(width)
     output.show(answer, *tables, as_json=as_json)
 

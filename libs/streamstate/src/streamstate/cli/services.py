@@ -4,7 +4,7 @@ import importlib
 import importlib.util
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import ModuleType
@@ -20,6 +20,7 @@ from streamstate.errors import Commands, Misconfigured
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.history import TopicHistory
 from streamstate.processing.topic_settings import Finding
+from streamstate.releases.command_lock import CommandLock, command_lock
 from streamstate.releases.deployments import Recorded
 from streamstate.releases.pointer import Pointer
 from streamstate.settings import PREFIX, CommandSettings, StreamSettings, UserSettings, load, require_known
@@ -121,6 +122,10 @@ class Deployment:
     def pointer(self) -> Pointer:
         """The record of its releases."""
         return Pointer(bootstrap.client(self.settings), self.app.release_of)
+
+    def locked(self, command: str) -> AbstractContextManager[CommandLock]:
+        """The lock of its service for `command`, such as `reset`. Raises `Declined` while another command has it."""
+        return command_lock(bootstrap.client(self.settings), self.app.release_of, command)
 
     def release(self, name: str) -> "Deployment":
         """The deployment of a release of the same service, over the same topics."""

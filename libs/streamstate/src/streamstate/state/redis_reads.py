@@ -73,6 +73,11 @@ def deployment_key(app: str) -> str:
     return f"{{{app}:deployment}}"
 
 
+def lock_key(service: str) -> str:
+    """The key of the lock of a service's commands, by the name of its first release; in no partition."""
+    return f"{{{service}:lock}}"
+
+
 def script_keys(hash_tag: str) -> tuple[int, str, str]:
     """The declared keys of a partition's script, after their number.
 

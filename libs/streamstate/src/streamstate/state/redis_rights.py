@@ -48,6 +48,7 @@ READS: tuple[Read, ...] = (
 """One read of each kind."""
 
 OPERATORS: Mapping[str, tuple[str, ...]] = {
+    "lock": ("del", "get", "pexpire", "pttl", "set"),
     "status": ("smembers",),
     "verify": ("scan", "hgetall", "get", "type", "xrange", "zrange"),
     "skip": ("hget", "hincrby", "hset"),

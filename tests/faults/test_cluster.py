@@ -31,6 +31,7 @@ def deployment(servers: LocalCluster, nodes: list[int]) -> Iterator[Deployed]:
         deployment.close()
 
 
+@pytest.mark.quick
 def test_f28_slots_move(trying: Trying, deployment: Deployed, nodes: list[int]) -> None:
     with trying("F28", "slots of a three-node Redis Cluster move to the next node, 20 keys at a time") as run:
         with run.load(deployment):

@@ -4,6 +4,8 @@ import resource
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from devkit.cluster.local_cluster import LocalCluster
 from services.metrics.model import APP
 from streamstate.kafka.producer import producer
@@ -45,6 +47,7 @@ def test_f29_an_archiver_is_killed_without_a_broker_or_a_disk(
             archiving.process.stop()
 
 
+@pytest.mark.quick
 def test_f30_builds_from_an_archive_are_killed(trying: Trying, servers: LocalCluster, tmp_path: Path) -> None:
     releases = Releases(servers, servers.deployment, producer(servers.kafka.bootstrap))
     kept = Kept(releases, APP, tmp_path)

@@ -48,6 +48,7 @@ def any_timestamp(servers: LocalCluster) -> None:
         altered.result()
 
 
+@pytest.mark.quick
 def test_f8_the_broker_is_killed(under_load: UnderLoad, fleet: Fleet) -> None:
     with under_load("F8", "kill -9 of the only broker, away for up to 15 s") as run:
         for _ in run.seeds():
@@ -56,7 +57,7 @@ def test_f8_the_broker_is_killed(under_load: UnderLoad, fleet: Fleet) -> None:
             run.moment(15)
             fleet.cluster.kafka.start()
             run.recover(fleet)
-    assert max(run.recovered_s) <= ABORTED_S
+    run.require_recovered(ABORTED_S)
 
 
 def test_f9_transactions_are_aborted(under_load: UnderLoad, fleet: Fleet) -> None:

@@ -6,6 +6,7 @@ import threading
 import time
 from contextlib import suppress
 
+import pytest
 import redis
 
 from devkit.servers.child_process import LOCALHOST, Child, free_port
@@ -40,6 +41,7 @@ def end(children: list[Child]) -> None:
         thread.join()
 
 
+@pytest.mark.quick
 def test_f1_driver_jvm_and_workers_are_killed(under_load: UnderLoad, fleet: Fleet) -> None:
     with under_load("F1", "kill -9 of driver, JVM and Python workers of any stream") as run:
         for _ in run.seeds():

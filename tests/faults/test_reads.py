@@ -92,7 +92,9 @@ def hurt(run: Trial, serving: Serving, number: int, hurting: Sequence[tuple[Prox
 @pytest.mark.parametrize(
     ("fault", "what", "attribute", "ill"),
     [
-        ("F16", "no traffic between the gateway and one of two owners", "silent", True),
+        pytest.param(
+            "F16", "no traffic between the gateway and one of two owners", "silent", True, marks=pytest.mark.quick
+        ),
         ("F17", "one of two owners answers 5 s late", "delay_s", 5.0),
     ],
 )

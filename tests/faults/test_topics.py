@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
+import pytest
 import urllib3
 from confluent_kafka.admin import NewPartitions
 
@@ -73,6 +74,7 @@ def test_f13_partitions_are_added(trying: Trying, servers: LocalCluster) -> None
     assert max(noticed_s) <= NOTICED_S
 
 
+@pytest.mark.quick
 def test_f14_a_topic_is_made_anew(trying: Trying, servers: LocalCluster) -> None:
     what = "topic deleted and created again: refused; rebuilt after the deletion of its keys"
     with trying("F14", what) as run, deployed(servers, "f14") as deployment:

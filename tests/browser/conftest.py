@@ -17,7 +17,6 @@ from devkit.cluster.local_cluster import LocalCluster, get
 from devkit.events import feed
 from devkit.servers.child_process import LOCALHOST, Child, free_port
 from tests.integration.driving import Driving, local_cluster
-from tests.integration.driving import running as cluster_running
 from tests.serving import new_address, running
 from tests.waiting import until
 
@@ -46,7 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     home = tmp_path_factory.mktemp("cluster")
-    with cluster_running(local_cluster(home, instances=INSTANCES, services=SERVICES)) as cluster:
+    with local_cluster(home, instances=INSTANCES, services=SERVICES).running() as cluster:
         yield cluster
 
 

@@ -13,7 +13,7 @@ from tests.faults import fault_report
 from tests.faults.fleet import OTHERS, Fleet
 from tests.faults.load import READS_PER_S
 from tests.faults.trial import ALL_SEEDS, SEEDS, Trial
-from tests.integration.driving import local_cluster, running
+from tests.integration.driving import local_cluster
 from tests.waiting import PATIENCE_S, until
 
 SEED = 1
@@ -27,7 +27,7 @@ UnderLoad = Callable[..., AbstractContextManager[Trial]]
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Kafka and Redis, without services."""
     home = tmp_path_factory.mktemp("faults")
-    with running(local_cluster(home, instances={"metrics": 3}), services_too=False) as cluster:
+    with local_cluster(home, instances={"metrics": 3}).running(services=False) as cluster:
         yield cluster
 
 

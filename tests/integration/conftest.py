@@ -19,7 +19,7 @@ from streamstate.kafka.producer import producer
 from streamstate.state import redis_rights as redis
 from tests.collector import Collector, collecting
 from tests.deployment import Deployment
-from tests.integration.driving import Driving, local_cluster, running
+from tests.integration.driving import Driving, local_cluster
 from tests.integration.fragile.model import FIXED
 from tests.integration.releases import Releases
 from tests.stream_host import StreamHost
@@ -50,7 +50,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         patch.setenv("STREAMSTATE_REDIS_USERNAME", "ring")
         patch.setenv("STREAMSTATE_REDIS_PASSWORD", str(home / "password"))
         cluster = local_cluster(home, instances=INSTANCES, services=SERVICES)
-    with running(cluster):
+    with cluster.running():
         yield cluster
 
 
@@ -63,7 +63,7 @@ def driving(cluster: LocalCluster) -> Driving:
 @pytest.fixture(scope="package")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Kafka and Redis without services, for what is not done to the ring."""
-    with running(local_cluster(tmp_path_factory.mktemp("servers")), services_too=False) as cluster:
+    with local_cluster(tmp_path_factory.mktemp("servers")).running(services=False) as cluster:
         yield cluster
 
 

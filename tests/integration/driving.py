@@ -1,7 +1,6 @@
 """What the tests do to a cluster and see of it from outside: feed, kill, wait, ask the gateway, read topics back."""
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -30,19 +29,6 @@ from tests.waiting import REQUEST_S, until
 def local_cluster(home: Path, **plan: Any) -> LocalCluster:
     """By the plan, with the environment of this moment; it says nothing."""
     return LocalCluster(Plan(home, Path.cwd() / CACHE, **plan), say=lambda _line: None)
-
-
-@contextmanager
-def running(cluster: LocalCluster, *, services_too: bool = True) -> Iterator[LocalCluster]:
-    """Kafka and Redis, and perhaps the services and streams of the plan, until the block ends."""
-    try:
-        (cluster.start if services_too else cluster.start_servers)()
-        yield cluster
-    finally:
-        if not services_too:
-            # By itself it takes five seconds to end.
-            cluster.kafka.kill()
-        cluster.stop()
 
 
 @dataclass

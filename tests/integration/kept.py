@@ -10,7 +10,7 @@ from typing import Any
 
 from devkit import topics
 from devkit.events import records
-from devkit.lab.archived import contents
+from devkit.lab.archived import archive, contents
 from devkit.servers.child_process import Child, free_port
 from services.events import LISTENING_EVENTS
 from streamstate.app import App
@@ -22,7 +22,6 @@ from streamstate.state.redis import RedisStore
 from streamstate.state.redis_connections import connect
 from streamstate.verify.check import Check
 from streamstate.verify.redis_state import RedisState
-from tests.archiving import archive
 from tests.deployment import Stream
 from tests.integration.releases import Releases
 from tests.waiting import until

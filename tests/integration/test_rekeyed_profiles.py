@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from devkit.events.formats import registered
+from devkit.lab.archived import archive
 from devkit.servers.child_process import LOCALHOST, Child
 from devkit.servers.schema_registry import SchemaRegistry
 from devkit.topics import create as create_topics
@@ -31,7 +32,6 @@ from streamstate.state.redis import RedisStore
 from streamstate.state.redis_connections import connect
 from streamstate.state.store import Snapshot
 from streamstate.verify.check import Check
-from tests.archiving import archive
 from tests.deployment import Deployment
 from tests.integration.driving import headers
 from tests.integration.releases import PARTITIONS, Command, Releases

@@ -159,7 +159,7 @@ def test_the_demo_gives_commands_the_addresses_of_its_servers(rooms: str, tmp_pa
 
 def test_a_demo_without_profile_and_with_usual_ports_names_its_servers_only(tmp_path: Path) -> None:
     cluster = LocalCluster(Plan(tmp_path, tmp_path, gateway_port=8080, services=(PROFILE,)), print)
-    expected = {f"STREAMSTATE_{name}" for name in ("KAFKA", "REDIS", "RELEASES")}
+    expected = {f"STREAMSTATE_{name}" for name in ("KAFKA", "REDIS", "RELEASES", "GATEWAY")}
     assert sourced(cluster, tmp_path / "env").keys() == expected
 
 

@@ -29,7 +29,7 @@ from streamstate import bootstrap
 from streamstate.errors import StreamStateError
 from streamstate.keys import LONG
 from streamstate.profile import SERVICE as PROFILE
-from streamstate.settings import PREFIX, UserSettings
+from streamstate.settings import PREFIX
 
 HOME, CACHE = Path(".demo"), Path(".cache")
 ENVIRONMENT = HOME / "env"
@@ -124,7 +124,8 @@ def running(cluster: LocalCluster) -> Iterator[LocalCluster]:
             child.signal_kill()
 
     try:
-        cluster.start()
+        cluster.start_servers()
+        cluster.start_services()
         ENVIRONMENT.write_text(environment(cluster))
         yield cluster
     finally:
@@ -226,17 +227,9 @@ def look_next(cluster: LocalCluster, answer: str) -> str:
 
 def environment(cluster: LocalCluster) -> str:
     """The lines of a shell that set the environment of the commands for `cluster`."""
-    releases = str(cluster.beside.path.absolute())
-    variables = {"KAFKA": cluster.kafka.bootstrap, "REDIS": cluster.redis.url, "RELEASES": releases}
-    if cluster.formats:
-        variables |= {"FORMATS": json.dumps(cluster.formats), "REGISTRY": cluster.registry.url}
-    if cluster.settings.archive:
-        variables["ARCHIVE"] = cluster.settings.archive
-    if cluster.url != UserSettings.model_fields["gateway"].default:
-        variables["GATEWAY"] = cluster.url
     unset = " ".join(PREFIX + name for name in VARIABLES)
     return f"unset {unset}\n" + "".join(
-        f"export {PREFIX}{name}={shlex.quote(value)}\n" for name, value in variables.items()
+        f"export {PREFIX}{name}={shlex.quote(value)}\n" for name, value in cluster.variables.items()
     )
 
 

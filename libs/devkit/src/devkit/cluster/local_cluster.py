@@ -3,10 +3,11 @@
 import json
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import urllib3
 from urllib3.exceptions import HTTPError
@@ -79,6 +80,11 @@ class LocalCluster:
         return recode(self._plan.value, Registry(self.registry.url)) if self._plan.value else iter
 
     @property
+    def variables(self) -> dict[str, str]:
+        """The environment variables of a command about the cluster, without prefix."""
+        return {**self._servers(), "GATEWAY": self.url, "RELEASES": str(self.beside.path.absolute())}
+
+    @property
     def children(self) -> list[Child]:
         """All processes, in the order of their start."""
         registry = [self.registry] if self._plan.value else []
@@ -86,10 +92,22 @@ class LocalCluster:
         streams = [self.streams, *self.apart.values()]
         return [self.kafka, self.redis, *registry, *archive, *streams, *self.apis, *self.beside.children, self.gateway]
 
-    def start(self) -> None:
-        """Start everything and wait until the gateway is ready. Raises `StreamStateError` with advice."""
-        self.start_servers()
-        self.start_services()
+    @contextmanager
+    def running(self, *, services: bool = True) -> Iterator[Self]:
+        """Run everything, or without `services` Kafka and Redis alone, until the end of the block.
+
+        Raises `StreamStateError` with advice.
+        """
+        try:
+            self.start_servers()
+            if services:
+                self.start_services()
+            yield self
+        finally:
+            if not services:
+                # Nobody waits for its records; by itself it takes five seconds to end.
+                self.kafka.kill()
+            self.stop()
 
     def start_services(self) -> None:
         """Start the streams, the APIs and the gateway. The servers must be running."""

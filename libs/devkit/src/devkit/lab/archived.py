@@ -1,9 +1,10 @@
-"""The cluster of a run: a topic of plays in Kafka, and their archive."""
+"""Plays in Kafka and in an archive, and the states that are built from both."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewPartitions
@@ -22,13 +23,13 @@ from streamstate.history.archive.files import Archive
 from streamstate.history.archive.rows import batch, row
 from streamstate.history.archive.segments import Segment
 from streamstate.kafka.history import TopicHistory
+from streamstate.kafka.security import OPEN
 from streamstate.settings import CommandSettings
 from streamstate.state.redis_connections import connect
 from streamstate.state.store import TopicPartition
 from streamstate.verify.check import chunks
 from streamstate.verify.redis_state import RedisState
 
-FILE_RECORDS = 500_000
 LONGEST_S = 1_800
 LEAST_EVENTS = 500_000
 """Events of a run with measured times: the start of a process takes the time of fewer."""
@@ -56,6 +57,26 @@ def contents(state: RedisState, partitions: Iterable[int]) -> dict[str, object]:
         held = state.read(partition, []).held
         found |= {f"{partition}:{name}": value for name, value in held.items() if not name.startswith(_UNEQUAL)}
     return found
+
+
+def archive(folder: str, kafka: str, shares: Mapping[str, float], files: int = 3) -> dict[tuple[str, int], int]:
+    """Archive the first part of each partition of topics, in several files; returns the ends by topic and partition.
+
+    shares: the archived share (0 to 1) by topic.
+    """
+    metadata, kept = bootstrap.topics(kafka, OPEN), Archive(folder)
+    history, ends = TopicHistory(metadata), {}
+    for topic, share in shares.items():
+        origin = metadata.origin(topic)
+        places = [(topic, partition) for partition in range(origin.partitions)]
+        for place, end in metadata.ends(places).items():
+            with history.log(place) as log:
+                records = list(log.up_to(end))
+            ends[place] = round(end * share)
+            for first, until in pairwise(sorted({ends[place] * number // files for number in range(files + 1)})):
+                held = [row(message) for message in records if first <= (message.offset() or 0) < until]
+                kept.write(place, Segment(first, until - 1), origin.id, [batch(held)])
+    return ends
 
 
 @dataclass(frozen=True)
@@ -96,14 +117,7 @@ class HistoryLab:
     def keep(self) -> None:
         """Archive all plays."""
         say("archiving the plays")
-        history, kept = self.history, Archive(str(self.archive))
-        topic_id = history.topics.origin(LISTENING_EVENTS).id
-        for place, end in self.ends.items():
-            with history.log(place) as log:
-                for first in range(0, end, FILE_RECORDS):
-                    until = min(end, first + FILE_RECORDS)
-                    rows = [row(message) for message in log.up_to(until)]
-                    kept.write(place, Segment(first, until - 1), topic_id, [batch(rows)])
+        archive(str(self.archive), self.cluster.kafka.bootstrap, {LISTENING_EVENTS: 1}, files=1)
 
     def cut(self) -> None:
         """Delete the first half of each partition from Kafka, as retention does."""

@@ -20,12 +20,8 @@ CAUGHT_UP_S = 1_200
 @contextmanager
 def servers(home: Path, **plan: Any) -> Iterator[LocalCluster]:
     """Kafka and Redis with data in `home`, and further settings of `Plan`; stops all processes at the end."""
-    cluster = LocalCluster(Plan(home, CACHE, **plan), say)
-    try:
-        cluster.start_servers()
+    with LocalCluster(Plan(home, CACHE, **plan), say).running(services=False) as cluster:
         yield cluster
-    finally:
-        cluster.stop()
 
 
 def settle(cluster: LocalCluster) -> None:

@@ -8,10 +8,8 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import cycle
 from typing import Any, NamedTuple
 
-import numpy as np
 import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,8 +19,8 @@ from devkit.cluster.local_cluster import answers, variables
 from devkit.demo import say
 from devkit.lab import cpu
 from devkit.lab.archived import LEAST_EVENTS, LONGEST_S, HistoryLab
+from devkit.lab.load import Reads, Request, asking
 from devkit.lab.targets import Target
-from devkit.repeating import repeating
 from services.metrics.model import APP, VIEW
 from streamstate.history.answers.logs import Logs
 from streamstate.state.store import offsets_of
@@ -36,7 +34,7 @@ TRAINING_S = 300
 _FULL = 2_000_000
 _LOOK_S = 0.2
 _MANY = 500
-_READ_S, _CALM_S = 0.01, 15.0
+_READS_PER_S, _CALM_S = 100.0, 15.0
 
 
 class Given(NamedTuple):
@@ -112,14 +110,14 @@ def _trained(lab: HistoryLab) -> Target:
 
 def _unloaded(lab: HistoryLab, users: Sequence[int]) -> Iterator[Target]:
     folder = lab.archive.parent / "unloaded"
-    read = partial(_timed, lab, urllib3.PoolManager(), cycle(users))
-    with repeating(read, _READ_S) as before:
+    reads = Reads()
+    with asking(f"http://{_address(lab)}", partial(_request, users), reads, _READS_PER_S, readers=1):
         time.sleep(_CALM_S if lab.events >= LEAST_EVENTS else 0)
-    with repeating(read, _READ_S) as meanwhile:
+        before = reads.take()
         seconds, memory = _command(lab, "unload", APP.name, VIEW.name, "--to", str(folder))
     if lab.events >= LEAST_EVENTS:
-        p99, calm = np.percentile(meanwhile, 99), np.percentile(before, 99)
-        yield Target(f"unloading: p99 of reads, {p99:.1f} ms, over before", float(p99 / calm), 1.1)
+        what = f"unloading: p99 of reads, {reads.ms(99):.1f} ms, over before"
+        yield Target(what, reads.ms(99) / before.ms(99), 1.1, unit="x")
     [made] = (folder / VIEW.name).iterdir()
     rows = pq.read_table(made, partitioning=None).to_pylist()
     missing = {*map(str, lab.data.rows[:, 0].tolist())} - {row["key"] for row in rows}
@@ -128,11 +126,9 @@ def _unloaded(lab: HistoryLab, users: Sequence[int]) -> Iterator[Target]:
     yield Target(f"{name}: missing keys, and rows that differ from GET", len(missing) + different, 0)
 
 
-def _timed(lab: HistoryLab, pool: urllib3.PoolManager, users: Iterator[int]) -> float:
-    """Milliseconds of an answer."""
-    started = time.monotonic()
-    pool.request("GET", f"http://{_address(lab)}{VIEW.path.replace('<key>', str(next(users)))}", timeout=10)
-    return 1_000 * (time.monotonic() - started)
+def _request(users: Sequence[int], number: int) -> Request:
+    user = users[number % len(users)]
+    return Request(user, VIEW.path.replace("<key>", str(user)), lambda _answer: ("", ""))
 
 
 def _different(lab: HistoryLab, rows: Sequence[dict[str, Any]]) -> int:
@@ -145,7 +141,7 @@ def _different(lab: HistoryLab, rows: Sequence[dict[str, Any]]) -> int:
 
 def _command(lab: HistoryLab, *arguments: str) -> tuple[float, int]:
     """Run `streamstate`; seconds, and peak memory of its processes in bytes."""
-    settings = {"KAFKA": lab.settings.kafka, "REDIS": lab.settings.redis, "ARCHIVE": str(lab.archive)}
+    settings = lab.cluster.variables | {"ARCHIVE": str(lab.archive)}
     started, memory = time.monotonic(), 0
     argv = [sys.executable, "-m", "streamstate.cli.main", *arguments]
     with subprocess.Popen(argv, env={**os.environ, **variables(settings)}) as running:

@@ -1,42 +1,25 @@
 """A state built from the archive, beside the stream's own build from Kafka, and with kills on the way."""
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 
 from devkit.demo import say
-from devkit.lab import cpu
-from devkit.lab.archived import LEAST_EVENTS, LONGEST_S, HistoryLab
+from devkit.lab.archived import LEAST_EVENTS, HistoryLab
+from devkit.lab.measures.ingest import Folded, fold
 from devkit.lab.targets import Target
 from services.metrics.model import APP
 from streamstate.verify.check import Check
 from streamstate.verify.replay import recounted
 
 CPU_RATIO = 1.5
-_LOOK_S = 0.4
 
 KILL_S = 5
 """Seconds of a build between two kills, so that each kill finds a build."""
 
 
-@dataclass(frozen=True)
-class Build:
-    """marks: folded offsets, with the usage until then. memory: of the stream, peak bytes."""
-
-    marks: Sequence[tuple[int, cpu.Usage]]
-    memory: int
-
-    def rate(self) -> float:
-        """Events a CPU second of stream and Redis in the second half, without the start of the processes."""
-        folded, last = self.marks[-1]
-        half, middle = next(mark for mark in self.marks if 2 * mark[0] >= folded)
-        return (folded - half) / (sum(last.cpu.values()) - sum(middle.cpu.values()))
-
-
 def measure(lab: HistoryLab) -> Iterator[Target]:
     """The rows of builds. Leaves a state of all plays, and Kafka without the first half."""
     say("building the state from Kafka")
-    own = _built(lab, archive="")
+    own = fold(lab.cluster, lab.events)
     before = lab.contents()
     lab.keep()
     lab.cut()
@@ -50,34 +33,16 @@ def measure(lab: HistoryLab) -> Iterator[Target]:
     yield Target(f"verify over archive and Kafka: differences of {found.keys:,} keys", len(found.differences), 0)
 
 
-def _beside(lab: HistoryLab, own: Build, before: Mapping[str, object]) -> Iterator[Target]:
+def _beside(lab: HistoryLab, own: Folded, before: Mapping[str, object]) -> Iterator[Target]:
     """The rows of a build without kills, beside the `own` build from Kafka."""
     lab.empty()
     say("building the state from the archive")
-    ours = _built(lab, archive=str(lab.archive))
+    ours = fold(lab.cluster, lab.events, ARCHIVE=str(lab.archive))
     yield Target("build: keys that differ from the state before", _differing(before, lab.contents()), 0)
-    rates = f"{own.rate():,.0f} from Kafka, {ours.rate():,.0f} from the archive"
-    yield Target(f"build: CPU over that from Kafka ({rates} a CPU second)", own.rate() / ours.rate(), 1 / CPU_RATIO)
-    yield Target("build: peak memory over that from Kafka", ours.memory / own.memory, 1.05)
-
-
-def _built(lab: HistoryLab, archive: str) -> Build:
-    marks: list[tuple[int, cpu.Usage]] = []
-    memory = [0]
-
-    def done() -> bool:
-        if (folded := lab.states.folded()) > (marks[-1][0] if marks else 0):
-            marks.append((folded, meter.read()))
-        # Requests without pause take CPU time from the stream.
-        time.sleep(_LOOK_S)
-        memory.append(cpu.resident(stream.pid))
-        return folded >= lab.events
-
-    with lab.cluster.of_services([APP.name], ARCHIVE=archive) as stream:
-        meter = cpu.Meter({"stream": stream.pid, "Redis": lab.cluster.redis.pid})
-        stream.wait_until(done, LONGEST_S)
-    say(f"{lab.events:,} events: {marks[-1][1]}")
-    return Build(marks, max(memory))
+    (_, kafka), (_, archive) = own.rates(), ours.rates()
+    rates = f"{kafka:,.0f} from Kafka, {archive:,.0f} from the archive"
+    yield Target(f"build: CPU over that from Kafka ({rates} a CPU second)", kafka / archive, 1 / CPU_RATIO, unit="x")
+    yield Target("build: peak memory over that from Kafka", ours.memory / own.memory, 1.05, unit="x")
 
 
 def _killed(lab: HistoryLab) -> int:

@@ -165,14 +165,7 @@ class FoldChange:
 
     def command(self, *arguments: str, settings: Mapping[str, str] = NO_SETTINGS) -> Any:
         """The JSON of `streamstate`, with the `settings` of a release other than the first. Raises `DevkitError`."""
-        own = {
-            "KAFKA": self.cluster.kafka.bootstrap,
-            "REDIS": self.cluster.redis.url,
-            "ARCHIVE": self.cluster.settings.archive,
-            "GATEWAY": self.cluster.url,
-            "RELEASES": str(self.cluster.beside.path),
-        }
-        environment = {**os.environ, **variables(own | dict(settings))}
+        environment = {**os.environ, **variables(self.cluster.variables | dict(settings))}
         argv = [str(STREAMSTATE), *arguments, "--json"]
         done = subprocess.run(argv, check=False, capture_output=True, text=True, env=environment)
         if done.returncode not in (0, _DIFFERENT if arguments[0] == "diff" else 0):

@@ -17,8 +17,8 @@ from streamstate.errors import StreamStateError
 
 S = TypeVar("S", bound=BaseSettings)
 
-TARGETS, READS, PROFILES = "Targets", "Reads", "Profiles"
-SECTIONS = (TARGETS, READS, "Streams", "Overload", "Watchers", "Recommender, inside its process", PROFILES)
+TARGETS, READS, PROFILES, FAILED = "Targets", "Reads", "Profiles", "Failed"
+SECTIONS = (TARGETS, READS, "Streams", "Overload", "Watchers", "Recommender, inside its process", PROFILES, FAILED)
 _TARGET = ("what", "figure", "target (stretch)", "met")
 _READ = ("read", "a second", "p50 / p99 ms", "CPU ms", "by process")
 
@@ -82,7 +82,7 @@ class Report:
             TARGETS: table(_TARGET, [target.row for target in self.targets]),
             READS: table(_READ, self.reads),
             PROFILES: table(_TARGET, [target.row for target in self.profiles]),
-            "Failed": "".join(f"- {failure}\n" for failure in self.failures),
+            FAILED: "".join(f"- {failure}\n" for failure in self.failures),
         }
         return {title: text for title, text in texts.items() if text}
 

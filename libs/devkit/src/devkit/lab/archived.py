@@ -50,13 +50,13 @@ def widen(kafka: Kafka, partitions: int) -> None:
 
 def contents(state: RedisState, partitions: Iterable[int]) -> dict[str, object]:
     """All keys of `partitions`, without the fields of partitions that differ between two builds."""
-    found: dict[str, object] = {}
+    values: dict[str, object] = {}
     for partition in partitions:
         for keys in chunks(sorted(state.keys(partition))):
-            found |= {f"{partition}:{key}": v for key, v in zip(keys, state.read(partition, keys).values, strict=True)}
-        held = state.read(partition, []).held
-        found |= {f"{partition}:{name}": value for name, value in held.items() if not name.startswith(_UNEQUAL)}
-    return found
+            values |= {f"{partition}:{key}": v for key, v in zip(keys, state.read(partition, keys).values, strict=True)}
+        fields = state.read(partition, []).held
+        values |= {f"{partition}:{name}": value for name, value in fields.items() if not name.startswith(_UNEQUAL)}
+    return values
 
 
 def archive(folder: str, kafka: str, shares: Mapping[str, float], files: int = 3) -> dict[tuple[str, int], int]:
@@ -64,7 +64,7 @@ def archive(folder: str, kafka: str, shares: Mapping[str, float], files: int = 3
 
     shares: the archived share (0 to 1) by topic.
     """
-    metadata, kept = bootstrap.topics(kafka, OPEN), Archive(folder)
+    metadata, target = bootstrap.topics(kafka, OPEN), Archive(folder)
     history, ends = TopicHistory(metadata), {}
     for topic, share in shares.items():
         origin = metadata.origin(topic)
@@ -74,8 +74,8 @@ def archive(folder: str, kafka: str, shares: Mapping[str, float], files: int = 3
                 records = list(log.up_to(end))
             ends[place] = round(end * share)
             for first, until in pairwise(sorted({ends[place] * number // files for number in range(files + 1)})):
-                held = [row(message) for message in records if first <= (message.offset() or 0) < until]
-                kept.write(place, Segment(first, until - 1), origin.id, [batch(held)])
+                rows = [row(message) for message in records if first <= (message.offset() or 0) < until]
+                target.write(place, Segment(first, until - 1), origin.id, [batch(rows)])
     return ends
 
 

@@ -73,16 +73,16 @@ def measure(settings: ChangeSettings, home: Path, report: Report) -> None:
         with repeating(cluster.tend, TENDED_S):
             for cycle in cycles:
                 report.targets += cycle.targets(change.differences(cycle))
-        known = bootstrap.topics(cluster.kafka.bootstrap, cluster.settings.security)
-        report.targets += of_messages(cluster.kafka.bootstrap, known)
+        metadata = bootstrap.topics(cluster.kafka.bootstrap, cluster.settings.security)
+        report.targets += of_messages(cluster.kafka.bootstrap, metadata)
 
 
 def _leave_to_archive(cluster: LocalCluster) -> None:
     """Delete the first half of the plays from Kafka, as soon as the archive has it: builds read both."""
     say("archiving the plays")
-    known = bootstrap.topics(cluster.kafka.bootstrap, cluster.settings.security)
-    places = [(LISTENING_EVENTS, partition) for partition in range(known.partitions(LISTENING_EVENTS))]
-    halves = {place: end // 2 for place, end in known.ends(places).items()}
+    metadata = bootstrap.topics(cluster.kafka.bootstrap, cluster.settings.security)
+    places = [(LISTENING_EVENTS, partition) for partition in range(metadata.partitions(LISTENING_EVENTS))]
+    halves = {place: end // 2 for place, end in metadata.ends(places).items()}
     archive = Archive(cluster.settings.archive)
     cluster.archiver.wait_until(
         lambda: all(covered(archive.segments(place), 0) >= half for place, half in halves.items()), CAUGHT_UP_S

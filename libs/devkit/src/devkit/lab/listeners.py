@@ -65,11 +65,11 @@ async def _listen_to_all(
     # No client waits for a connection of another client.
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), timeout=unlimited) as session:
         streams = [
-            asyncio.create_task(_listen(session, f"{url}/v1/users/{user}/stream", each, slots))
-            for user, each in heard.items()
+            asyncio.create_task(_listen(session, f"{url}/v1/users/{user}/stream", client, slots))
+            for user, client in heard.items()
         ]
         while not closing.is_set():
-            if not opened.is_set() and all(each.events for each in heard.values()):
+            if not opened.is_set() and all(client.events for client in heard.values()):
                 opened.set()
             await asyncio.sleep(0.1)
         for stream in streams:

@@ -89,10 +89,12 @@ class Report:
     def write(self, page: Path, conditions: str = "") -> None:
         """Write the sections into `page`: behind the `conditions` of a whole run, else in place of the old ones."""
         before, *old = page.read_text().split("\n## ")
-        held = {title: text.strip() + "\n" for title, _, text in (section.partition("\n") for section in old)}
+        sections = {title: text.strip() + "\n" for title, _, text in (section.partition("\n") for section in old)}
         if conditions:
-            held = {title: text for title, text in held.items() if title not in SECTIONS} | {"Conditions": conditions}
-        page.write_text(f"{before.rstrip()}\n\n{written(held | self.sections())}")
+            sections = {title: text for title, text in sections.items() if title not in SECTIONS} | {
+                "Conditions": conditions
+            }
+        page.write_text(f"{before.rstrip()}\n\n{written(sections | self.sections())}")
 
 
 def written(sections: Mapping[str, str]) -> str:

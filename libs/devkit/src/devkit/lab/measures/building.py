@@ -19,30 +19,30 @@ KILL_S = 5
 def measure(lab: HistoryLab) -> Iterator[Target]:
     """The rows of builds. Leaves a state of all plays, and Kafka without the first half."""
     say("building the state from Kafka")
-    own = fold(lab.cluster, lab.events)
+    from_kafka = fold(lab.cluster, lab.events)
     before = lab.contents()
     lab.keep()
     lab.cut()
     if lab.events >= LEAST_EVENTS:
-        yield from _beside(lab, own, before)
+        yield from _beside(lab, from_kafka, before)
     lab.empty()
     say(f"building the state from the archive with {lab.kills} kills")
     kills = _killed(lab)
     yield Target(f"build: keys that differ after {kills} kills -9", _differing(before, lab.contents()), 0)
-    found = Check(recounted(APP), lab.settings).run()
-    yield Target(f"verify over archive and Kafka: differences of {found.keys:,} keys", len(found.differences), 0)
+    report = Check(recounted(APP), lab.settings).run()
+    yield Target(f"verify over archive and Kafka: differences of {report.keys:,} keys", len(report.differences), 0)
 
 
-def _beside(lab: HistoryLab, own: Folded, before: Mapping[str, object]) -> Iterator[Target]:
+def _beside(lab: HistoryLab, from_kafka: Folded, before: Mapping[str, object]) -> Iterator[Target]:
     """The rows of a build without kills, beside the `own` build from Kafka."""
     lab.empty()
     say("building the state from the archive")
-    ours = fold(lab.cluster, lab.events, ARCHIVE=str(lab.archive))
+    from_archive = fold(lab.cluster, lab.events, ARCHIVE=str(lab.archive))
     yield Target("build: keys that differ from the state before", _differing(before, lab.contents()), 0)
-    (_, kafka), (_, archive) = own.rates(), ours.rates()
+    (_, kafka), (_, archive) = from_kafka.rates(), from_archive.rates()
     rates = f"{kafka:,.0f} from Kafka, {archive:,.0f} from the archive"
     yield Target(f"build: CPU over that from Kafka ({rates} a CPU second)", kafka / archive, 1 / CPU_RATIO, unit="x")
-    yield Target("build: peak memory over that from Kafka", ours.memory / own.memory, 1.05, unit="x")
+    yield Target("build: peak memory over that from Kafka", from_archive.memory / from_kafka.memory, 1.05, unit="x")
 
 
 def _killed(lab: HistoryLab) -> int:

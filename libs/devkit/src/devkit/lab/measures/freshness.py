@@ -35,20 +35,20 @@ class Delays:
     def targets(self, name: str, p50_ms: float, p99_ms: float) -> list[Target]:
         """The targets of median and 99th percentile, called `name`; without stretch goals."""
         limits = {50: p50_ms, 99: p99_ms}
-        found = zip(limits.items(), np.percentile(self.waited_ms, [*limits]).tolist(), strict=True)
+        values = zip(limits.items(), np.percentile(self.waited_ms, [*limits]).tolist(), strict=True)
         return [
             Target(f"{name}, p{percent}", value, limit, unit="ms", parts=self.usage.cores)
-            for (percent, limit), value in found
+            for (percent, limit), value in values
         ]
 
     def tell(self, report: Report) -> None:
         """Add rows and targets of the stream of metrics alone."""
-        at, cores = f"at {RATE:,} events/s", self.usage.cores
-        report.figures["Streams"][f"cores {at}"] = str(self.usage)
-        p50, p99 = self.targets(f"freshness {at}", 150, 300)
+        load, cores = f"at {RATE:,} events/s", self.usage.cores
+        report.figures["Streams"][f"cores {load}"] = str(self.usage)
+        p50, p99 = self.targets(f"freshness {load}", 150, 300)
         report.targets += [replace(p50, goal=100), replace(p99, goal=200)]
         report.targets.append(
-            Target(f"CPU of stream and Redis {at}", sum(cores.values()), 0.8, 0.5, "cores", parts=cores)
+            Target(f"CPU of stream and Redis {load}", sum(cores.values()), 0.8, 0.5, "cores", parts=cores)
         )
 
 

@@ -87,9 +87,9 @@ def size(cluster: LocalCluster, used: int) -> str:
         for chart in charts:
             pipeline.zrange(chart, -1, -1, withscores=True)
             pipeline.zcard(chart)
-        found = iter(pipeline.execute())
+        replies = iter(pipeline.execute())
         # A large compact ranking ends with the number of its members.
-        pairs = sum(max(int(last), held) for ((_, last),), held in zip(found, found, strict=True))
+        pairs = sum(max(int(last), members) for ((_, last),), members in zip(replies, replies, strict=True))
     return f"{used / (len(charts) / len(KINDS)):,.0f} / {used / pairs:.1f}"
 
 

@@ -4,10 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from streamstate.app import Source
-from streamstate.errors import BadRecord
-from streamstate.formats.event_times import EventTimes
-from streamstate.formats.typed import json_decoder
+from streamstate.functions import source
 from streamstate.keys import LONG, LONG_MAX
 
 Id = Annotated[int, msgspec.Meta(ge=0, le=LONG_MAX)]
@@ -33,19 +30,5 @@ class ListeningEvent(msgspec.Struct, gc=False, rename="camel"):
         return self.artist_id, self.album_id, self.track_id
 
 
-_decode = json_decoder(ListeningEvent)
-
-
-def decode_event(user_id: int, value: bytes | None) -> ListeningEvent:
-    """The event of a record; raises `BadRecord` or `msgspec.ValidationError` for an invalid record."""
-    event = _decode(value)
-    if event.user_id != user_id:
-        msg = "the key is not the userId of the value"
-        raise BadRecord(msg)
-    return event
-
-
-PLAYS: Source[int, ListeningEvent] = Source(
-    LISTENING_EVENTS, LONG, decode_event, times=EventTimes({"timestamp": ("timestamp", "ms")})
-)
+PLAYS = source(LISTENING_EVENTS, ListeningEvent, LONG, key_is="user_id", times={"timestamp": "ms"})
 """The topic of plays, by user."""

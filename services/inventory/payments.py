@@ -5,9 +5,8 @@ from collections.abc import Iterator
 import msgspec
 
 from streamstate.app import Emit
-from streamstate.functions import Output, State, Sum, fold_pairs, source, view
+from streamstate.functions import Output, Pair, State, Sum, fold_pairs, source, view
 from streamstate.keys import TEXT
-from streamstate.operators.interval_join import Pair
 
 MINUTE_MS = 60_000
 

@@ -7,8 +7,7 @@ from msgspec import UNSET, UnsetType
 
 from services.events import KINDS, LISTENING_EVENTS, PLAYS, ListeningEvent
 from streamstate.app import App
-from streamstate.profile import EVER, Found, Profile, Spans, count, least, most, top
-from streamstate.profile.numbers import other_name
+from streamstate.profile import EVER, Found, Profile, Spans, count, least, most, other_name, top
 from streamstate.view import NamedIds, Part
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001, an offset would be part of the text
@@ -64,9 +63,7 @@ def metrics(user: int, found: Found, _spans: Spans) -> UserMetrics:
     """The answer without names."""
     number, first, last, *tops = (found[name][EVER] for name in Metrics.declared.measures)
     artists, albums, tracks = ([PlayCount(*pair) for pair in pairs] for pairs in tops)
-    others = {
-        kind: found[name][EVER] for kind in ("artists", "albums", "tracks") if (name := other_name(kind)) in found
-    }
+    others = {kind: found[name][EVER] for kind in KINDS if (name := other_name(kind)) in found}
     return UserMetrics(user, number, instant(first), instant(last), artists, albums, tracks, others or UNSET)
 
 

@@ -1,19 +1,14 @@
 """Names by id, a user's most recent plays by ids, and a topic of all plays with their names."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 import msgspec
 
 from services.events import KINDS, PLAYS, Id, ListeningEvent
 from streamstate.app import App, Emit, Lookups, Record, Rows
-from streamstate.errors import BadRecord
-from streamstate.formats.typed import json_decoder
-from streamstate.functions import Output, Recent, State, fold, outputs, view
+from streamstate.functions import Output, Recent, State, fold, outputs, row_view, source, table, view
 from streamstate.keys import LONG
-from streamstate.operators.tables import row, table
-from streamstate.state.operations import Read, Value
-from streamstate.view import NamedIds, Part, View
+from streamstate.view import NamedIds, Part
 
 RECENT = 50
 ENRICHED = "listening-events-enriched"
@@ -47,6 +42,8 @@ class RecentPlays(msgspec.Struct, rename="camel"):
     recent: list[ListeningEvent]
 
 
+NAMES = source("artists", Name, LONG, key_is="id")
+"""A topic of names; albums and tracks have the same records."""
 ENRICHED_EVENTS = Output(ENRICHED, EnrichedEvent, LONG)
 
 
@@ -56,15 +53,9 @@ class UserPlays(State, by=PLAYS, users=True):
     plays = Recent(RECENT)
 
 
-_decode_name = json_decoder(Name)
-
-
 def decode_name(key: int, value: bytes) -> str:
-    record = _decode_name(value)
-    if record.id != key:
-        msg = "the key is not the id of the value"
-        raise BadRecord(msg)
-    return record.name
+    name: Name = NAMES.decode(key, value)
+    return name.name
 
 
 def lookups(records: Sequence[Record[int, ListeningEvent]]) -> Lookups:
@@ -107,22 +98,9 @@ def _event(user: int, ids: str, time: int) -> ListeningEvent:
     return ListeningEvent(user, artist, album, track, time)
 
 
-def name(key: int, values: Sequence[Any]) -> Name | None:
-    (value,) = values
-    return None if value is None else Name(key, value)
-
-
-def _name_view(kind: str) -> View[int]:
-    def reads(key: int) -> Sequence[Read]:
-        return [Value(row(kind, key))]
-
-    path, summary, example = f"/v1/{kind}/<key>", f"One of the {kind} by id", Name(42, EXAMPLES[kind])
-    return View(name=kind, path=path, summary=summary, topic=kind, key=LONG, reads=reads, answer=name, example=example)
-
-
 APP = App(
     name="names",
     folds=(*(table(kind, LONG, decode_name) for kind in KINDS), play),
-    views=(*map(_name_view, KINDS), recent),
+    views=(*(row_view(kind, LONG, f"/v1/{kind}/<key>", Name(42, EXAMPLES[kind]), Name) for kind in KINDS), recent),
     emits=outputs(ENRICHED_EVENTS),
 )

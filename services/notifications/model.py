@@ -7,8 +7,7 @@ import msgspec
 
 from services.notifications.settings import DAY_MS, GraceSettings
 from streamstate.app import App, Emit, Record
-from streamstate.functions import HoppingWindows, Output, State, Text, fold, outputs, source, view
-from streamstate.operators.pages import Page
+from streamstate.functions import HoppingWindows, Output, Page, State, Text, fold, outputs, source, view
 
 OPEN, TICK = "open", "tick"
 Viewing = Literal["Open", "Close", "Closed"]

@@ -2,8 +2,7 @@
 
 from services.profile.settings import ProfileSettings
 from streamstate.app import App
-from streamstate.profile import profile_app
-from streamstate.profile.file import read
+from streamstate.profile import profile_app, read
 
 
 def app(settings: ProfileSettings) -> App:

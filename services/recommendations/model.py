@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from services.events import LISTENING_EVENTS, ListeningEvent, decode_event
+from services.events import LISTENING_EVENTS, ListeningEvent
 from services.recommendations.control import rules, shown
 from services.recommendations.packing import Int64s, PlayBatch, pack, unpack
 from services.recommendations.settings import WindowSettings
-from streamstate.app import App, Fold, FoldContext, Record, Source
+from streamstate.app import App, Fold, FoldContext, Record
+from streamstate.functions import source
 from streamstate.keys import LONG
 from streamstate.state.operations import Append, Delete, Operation, Since
 from streamstate.view import UserState
@@ -50,7 +51,7 @@ def without(users: Collection[int], values: Sequence[Any], *, window: int) -> It
 
 def app(settings: WindowSettings) -> App:
     """The use case over the newest records of each partition."""
-    plays = Source(LISTENING_EVENTS, LONG, decode_event, requires_beginning=False)
+    plays = source(LISTENING_EVENTS, ListeningEvent, LONG, key_is="user_id", requires_beginning=False)
     log = UserState[int](lambda _user: (), [Since(PLAYS, 0, settings.window)], partial(without, window=settings.window))
     folds = [Fold((plays,), partial(fold, window=settings.window), users=log)]
     if settings.recommendation_rules:

@@ -1,52 +1,42 @@
 """Decoding of a record: its value as JSON text, and its number for windows."""
 
 import base64
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
 from services.topics.settings import KeptTopic
-from streamstate.errors import BadRecord
-from streamstate.operators.windows import Number
 
-MOST = 2**53
-"""The greatest size of a number: sums of such are as exact as JSON's."""
+_EXACT = msgspec.Meta(ge=-(2**53), le=2**53)
+"""Sums of such numbers are as exact as JSON's."""
 
 
-class Kept(msgspec.Struct, frozen=True, gc=False):
+class KeptValue(NamedTuple):
     """A value as JSON text, None for a tombstone; its number where there are windows."""
 
     text: str | None
-    number: Number | None = None
+    number: int | float | None = None
 
 
-Decode = Callable[[Any, bytes | None], Kept]
+def decoder(kept: KeptTopic) -> Callable[[Any, bytes | None], KeptValue]:
+    """The decoder of the topic's records; raises a `ValueError` for a record of other types."""
+    text = _TEXTS[kept.value]
 
-
-def decoder(kept: KeptTopic) -> Decode:
-    """The decoder of the topic's records; raises `BadRecord` for a record of other types."""
-    text = {"json": _json, "text": _text, "bytes": _base64}[kept.value]
-
-    def decode(_key: Any, value: bytes | None) -> Kept:
+    def decode(_key: Any, value: bytes | None) -> KeptValue:
         if value is None:
-            return Kept(None)
-        return Kept(text(value), number(value, kept.windows.field) if kept.windows else None)
+            return KeptValue(None)
+        return KeptValue(text(value), _numbered(kept.windows.field)(value).number if kept.windows else None)
 
     return decode
 
 
-def number(value: bytes, field: str) -> Number:
-    """The number in a JSON object."""
-    content = msgspec.json.decode(value)
-    if not isinstance(content, dict) or field not in content:
-        msg = f"the value must be a JSON object with the number {field}"
-        raise BadRecord(msg)
-    size = content[field]
-    if isinstance(size, bool) or not isinstance(size, int | float) or not -MOST <= size <= MOST:
-        msg = f"{field} must be a number from -2^53 to 2^53"
-        raise BadRecord(msg)
-    return size
+@cache
+def _numbered(field: str) -> Callable[[bytes], Any]:
+    """The decoder of JSON objects with a number as `field`."""
+    members = [("number", Annotated[int, _EXACT] | Annotated[float, _EXACT])]
+    return msgspec.json.Decoder(msgspec.defstruct("Numbered", members, rename={"number": field})).decode
 
 
 def _json(value: bytes) -> str:
@@ -54,9 +44,8 @@ def _json(value: bytes) -> str:
     return value.decode()
 
 
-def _text(value: bytes) -> str:
-    return msgspec.json.encode(value.decode()).decode()
-
-
-def _base64(value: bytes) -> str:
-    return f'"{base64.b64encode(value).decode()}"'
+_TEXTS: Mapping[str, Callable[[bytes], str]] = {
+    "json": _json,
+    "text": lambda value: msgspec.json.encode(value.decode()).decode(),
+    "bytes": lambda value: f'"{base64.b64encode(value).decode()}"',
+}

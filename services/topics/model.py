@@ -1,183 +1,153 @@
-"""The kept state of each topic: last values, histories, windows; and its views."""
+"""The kept state of each topic: last values, keys, histories and windows, and their views."""
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
-from services.topics.answers import HISTORY, LATEST, WINDOWS, Latest, history, windows
-from services.topics.decoding import Kept, decoder
-from services.topics.key_ranges import KEYS, NumberRange, TextRange, keys, member
-from services.topics.key_ranges import reads as key_reads
+from services.topics.decoding import KeptValue, decoder
 from services.topics.settings import KeptSettings, KeptTopic
-from streamstate.app import App, Effect, Fold, FoldContext, Form, Record, Setting, Source
-from streamstate.keys import CODECS, Number, sortable
-from streamstate.operators.pages import Page
-from streamstate.operators.windows import Windowed, Windows, clock, timeline
-from streamstate.state.operations import (
-    Between,
-    Delete,
-    ExpireBefore,
-    Insert,
-    Operation,
-    Put,
-    Read,
-    UpdateIndex,
-    Value,
-)
-from streamstate.view import EXPLORE, MOST_MEMBERS, UserKey, UserState, View
-
-Records = Sequence[Record[Any, Kept]]
+from streamstate.app import App, Form, Record, Source
+from streamstate.functions import History, HoppingWindows, Keys, KeySet, Page, State, Text, fold, key_range, view
+from streamstate.keys import CODECS
+from streamstate.view import View
 
 
-@dataclass(frozen=True)
-class _Topic:
-    kept: KeptTopic
+class Latest(msgspec.Struct):
+    """The last value of a key: JSON, text, or bytes in base64; `timestamp` is Kafka's, in milliseconds."""
 
-    @property
-    def windowed(self) -> Windowed | None:
-        index = self.kept.windows
-        if index is None:
-            return None
-        advance = index.advance_ms or index.size_ms
-        return Windowed(self.family("windows"), Windows(index.size_ms, advance, index.retention_ms, index.grace_ms))
-
-    @property
-    def settings(self) -> Mapping[str, Setting]:
-        """The members that determine the state of the same records."""
-        kept = self.kept
-        settings: dict[str, Setting] = {
-            "key": kept.key,
-            "value": kept.value,
-            "latest": kept.latest,
-            "range": kept.range is not None,
-        }
-        # A state from before there were ranges of keys goes on as long as none are asked for.
-        if kept.keys:
-            settings["keys"] = True
-        if kept.windows and self.windowed:
-            settings |= {"field": kept.windows.field, **self.windowed.windows.settings}
-        return settings
-
-    def family(self, index: str) -> str:
-        return f"{self.kept.topic}:{index}"
-
-    def key(self, index: str, key: Any) -> str:
-        return timeline(self.family(index), key)
-
-    def reads(self, records: Records) -> Iterable[Read]:
-        return self.windowed.reads(records) if self.windowed else ()
-
-    def apply(self, records: Records, context: FoldContext) -> Iterator[Effect]:
-        if self.kept.latest:
-            yield from self._latest(records)
-        if self.kept.range and records:
-            yield from self._range(records, context, self.kept.range.retention_ms)
-        if self.windowed and records:
-            samples = [(record, record.value.number) for record in records]
-            yield from self.windowed.sum_up(samples, context)
-
-    def _latest(self, records: Records) -> Iterator[Operation]:
-        valued, deleted = [], []
-        for key, last in {record.key: record for record in records}.items():
-            place = self.key("latest", key)
-            if last.value.text is None:
-                deleted.append(member(key))
-                yield Delete(place)
-            else:
-                valued.append(member(key))
-                yield Put(place, f"[{last.offset},{last.timestamp},{last.value.text}]")
-        if self.kept.keys:
-            yield UpdateIndex(self.family("keys"), add=valued, remove=deleted)
-
-    def _range(self, records: Records, context: FoldContext, retention: int) -> Iterator[Operation]:
-        histories: defaultdict[Any, dict[str, int]] = defaultdict(dict)
-        for record in records:
-            # The offset distinguishes equal values and orders values of the same moment.
-            histories[record.key][f"{sortable(record.offset)} {record.value.text or 'null'}"] = record.timestamp
-        for key, entries in histories.items():
-            yield Insert(self.family("range"), str(key), entries)
-        yield ExpireBefore(self.family("range"), max(clock(records, context)) - retention)
-
-    def places(self, user: Any) -> Iterator[UserKey]:
-        if self.kept.latest:
-            yield from map(UserKey, self.latest_reads(user))
-        for index, kept in (("range", self.kept.range), ("windows", self.kept.windows)):
-            if kept:
-                yield UserKey(Between(self.key(index, user), 0, n=MOST_MEMBERS), self.family(index))
-
-    def forget_keys(self, users: Collection[Any], _values: Sequence[Any]) -> Iterator[Operation]:
-        if self.kept.keys:
-            yield UpdateIndex(self.family("keys"), add=[], remove=list(map(member, users)))
-
-    def expire(self, records: Records, context: FoldContext) -> Iterator[Operation]:
-        """Records of erased users let time go on, too."""
-        if any(record.key is None for record in records):
-            now = max(clock(records, context))
-            for index, kept in (("range", self.kept.range), ("windows", self.kept.windows)):
-                if kept:
-                    yield ExpireBefore(self.family(index), now - kept.retention_ms)
-
-    def latest_reads(self, key: Any) -> Sequence[Read]:
-        return [Value(self.key("latest", key))]
-
-    def timeline_reads(self, key: Any, page: Page, *, index: str) -> Sequence[Read]:
-        return page.reads(self.key(index, key))
+    key: int | str
+    value: msgspec.Raw
+    offset: int
+    timestamp: int
 
 
+class HistoryRecord(msgspec.Struct):
+    """A record; the value of a tombstone is null."""
+
+    value: msgspec.Raw
+    offset: int
+    timestamp: int
+
+
+class KeyHistory(msgspec.Struct):
+    """Records of a key in the order of the request; `next` is the cursor of the next page, null on the last page."""
+
+    key: int | str
+    records: list[HistoryRecord]
+    next: str | None
+
+
+class NumberWindow(msgspec.Struct):
+    """The numbers of a key from `start` to before `end` (milliseconds since 1970)."""
+
+    start: int
+    end: int
+    count: int
+    min: int | float
+    max: int | float
+    sum: int | float
+
+
+class NumberWindows(msgspec.Struct):
+    """Windows of a key in the order of the request; `next` is the cursor of the next page, null on the last page."""
+
+    key: int | str
+    windows: list[NumberWindow]
+    next: str | None
+
+
+_TIME = 1_767_297_600_000
+"""The first of January 2026, 20:00 (UTC)."""
+LATEST = Latest("anna", msgspec.Raw(b'{"status": "shipped"}'), 17, _TIME)
+HISTORY = KeyHistory("anna", [HistoryRecord(msgspec.Raw(b'{"status": "paid"}'), 4, _TIME)], None)
+WINDOWS = NumberWindows("anna", [NumberWindow(_TIME, _TIME + 60_000, count=2, min=1.5, max=3, sum=4.5)], None)
+KEYS = Keys(["anna", "bob"], "bob")
 _decode_latest = msgspec.json.Decoder(tuple[int, int, msgspec.Raw]).decode
-
-
-def latest(key: Any, values: Sequence[Any]) -> Latest | None:
-    """The last value, None for an unknown or deleted key."""
-    (text,) = values
-    if text is None:
-        return None
-    offset, timestamp, value = _decode_latest(text)
-    return Latest(key, value, offset, timestamp)
-
-
-def views(kept: KeptTopic) -> Iterator[View[Any]]:
-    """A view for each kept index."""
-    topic, name, path = _Topic(kept), f"topic-{kept.topic}", f"/v1/topics/{kept.topic}/<key>"
-    view = partial(View[Any], topic=kept.topic, key=CODECS[kept.key], scope=EXPLORE)
-    if kept.latest:
-        summary = f"The last value of a key of {kept.topic}"
-        yield view(name, path, summary, reads=topic.latest_reads, answer=latest, example=LATEST)
-    if kept.keys:
-        summary = f"The keys of {kept.topic} that have a value, in their order"
-        kind = NumberRange if isinstance(CODECS[kept.key], Number) else TextRange
-        reads = partial(key_reads, topic.family("keys"))
-        path_ = f"/v1/topics/{kept.topic}"
-        yield View(f"{name}-keys", path_, summary, kept.topic, None, reads, keys, KEYS, kind, scope=EXPLORE)
-    if kept.range:
-        summary = f"The history of a key of {kept.topic}, by time"
-        reads = partial(topic.timeline_reads, index="range")
-        name_, path_ = f"{name}-range", f"{path}/range"
-        yield view(name_, path_, summary, reads=reads, answer=history, example=HISTORY, query=Page)
-    if kept.windows:
-        summary = f"Count, min, max and sum of {kept.windows.field} of a key of {kept.topic}, in windows"
-        reads, answer = partial(topic.timeline_reads, index="windows"), partial(windows, size=kept.windows.size_ms)
-        name_, path_ = f"{name}-windows", f"{path}/windows"
-        yield view(name_, path_, summary, reads=reads, answer=answer, example=WINDOWS, query=Page)
-
-
-def fold(kept: KeptTopic) -> Fold:
-    """The fold of a kept topic."""
-    topic = _Topic(kept)
-    # Ranges and windows end with their retention, a last value never.
-    form: Form = "json" if kept.value == "json" else "text"
-    last = kept.latest and not (kept.range or kept.windows)
-    decode = decoder(kept)
-    source = Source(kept.topic, CODECS[kept.key], decode, requires_beginning=kept.latest, form=form, last_values=last)
-    users = UserState(topic.places, rewrite=topic.forget_keys) if kept.users else None
-    return Fold((source,), topic.apply, reads=topic.reads, settings=topic.settings, users=users, shared=topic.expire)
 
 
 def app(settings: KeptSettings) -> App:
     """The use case over the kept topics."""
-    kept = settings.kept
-    return App("topics", tuple(map(fold, kept)), tuple(view for topic in kept for view in views(topic)))
+    apps = [topic_app(kept) for kept in settings.kept]
+    return App("topics", tuple(of.folds[0] for of in apps), tuple(view for of in apps for view in of.views))
+
+
+def topic_app(kept: KeptTopic) -> App:
+    """The fold and the views of one topic."""
+    # Ranges and windows end with their retention, a last value never.
+    last = kept.latest and not (kept.range or kept.windows)
+    form: Form = "json" if kept.value == "json" else "text"
+    codec, decode = CODECS[kept.key], decoder(kept)
+    records = Source(kept.topic, codec, decode, requires_beginning=kept.latest, form=form, last_values=last)
+
+    class KeptKey(State, by=records, users=kept.users, prefix=f"{kept.topic}:"):
+        latest = Text()
+        if kept.range:
+            range = History(kept.range.retention_ms)
+        if kept.windows:
+            advance = kept.windows.advance_ms or kept.windows.size_ms
+            windows = HoppingWindows(kept.windows.size_ms, advance, kept.windows.retention_ms, kept.windows.grace_ms)
+
+    class KeptKeys(State, users=kept.users, prefix=f"{kept.topic}:"):
+        keys = KeySet()
+
+    @fold(records, settings=kept.state)
+    def keep(record: Record[Any, KeptValue], key: KeptKey, index: KeptKeys) -> None:
+        text, number = record.value
+        if kept.latest:
+            key.latest.set(None if text is None else f"[{record.offset},{record.timestamp},{text}]")
+        # The records of deleted users have no key.
+        if kept.keys and record.key is not None:
+            (index.keys.remove if text is None else index.keys.add)(record.key)
+        if kept.range:
+            key.range.add(record, text or "null")
+        if number is not None:
+            key.windows.add(record, number)
+
+    return App("topics", (keep,), (*key_views(kept, KeptKey), *([keys_view(kept, KeptKeys)] if kept.keys else [])))
+
+
+def key_views(kept: KeptTopic, kept_key: Any) -> Iterator[View[Any]]:
+    """The views of the members of a key's state, which is of a class made of the settings."""
+    name, path = f"topic-{kept.topic}", f"/v1/topics/{kept.topic}/<key>"
+
+    def latest(key: int | str, state: kept_key) -> Latest | None:
+        if (text := state.latest.value) is None:
+            return None
+        offset, timestamp, value = _decode_latest(text)
+        return Latest(key, value, offset, timestamp)
+
+    def history(key: int | str, state: kept_key, page: Page) -> KeyHistory | None:
+        if (cut := state.range.page(page)) is None:
+            return None
+        records = [HistoryRecord(msgspec.Raw(of.text.encode()), of.offset, of.timestamp) for of in cut[0]]
+        return KeyHistory(key, records, cut[1])
+
+    def windows(key: int | str, state: kept_key, page: Page) -> NumberWindows | None:
+        size = kept.windows.size_ms if kept.windows else 0
+        if (cut := state.windows.page(page)) is None:
+            return None
+        numbers = [NumberWindow(w.start, w.start + size, w.count, w.least, w.most, w.total) for w in cut[0]]
+        return NumberWindows(key, numbers, cut[1])
+
+    if kept.latest:
+        summary = f"The last value of a key of {kept.topic}"
+        yield view(path, LATEST, name=name, summary=summary, scope="explore")(latest)
+    if kept.range:
+        summary = f"The history of a key of {kept.topic}, by time"
+        yield view(f"{path}/range", HISTORY, name=f"{name}-range", summary=summary, scope="explore")(history)
+    if kept.windows:
+        summary = f"Count, min, max and sum of {kept.windows.field} of a key of {kept.topic}, in windows"
+        yield view(f"{path}/windows", WINDOWS, name=f"{name}-windows", summary=summary, scope="explore")(windows)
+
+
+def keys_view(kept: KeptTopic, kept_keys: Any) -> View[Any]:
+    """The view of ranges of the keys with a value."""
+    asked: Any = key_range(CODECS[kept.key])
+    name, summary = f"topic-{kept.topic}-keys", f"The keys of {kept.topic} that have a value, in their order"
+
+    @view(f"/v1/topics/{kept.topic}", KEYS, topic=kept.topic, name=name, summary=summary, scope="explore")
+    def keys(state: kept_keys, wanted: asked) -> Any:
+        return state.keys.page(wanted)
+
+    return keys

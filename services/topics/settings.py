@@ -6,30 +6,27 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from streamstate.settings import Settings
 
-_STRICT = ConfigDict(extra="forbid", frozen=True)
 _YEARS_MS = 10 * 366 * 24 * 3_600_000
 
 
-class RangeIndex(BaseModel):
-    """The records of a key by time."""
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
-    model_config = _STRICT
+
+class RangeIndex(_Strict):
+    """The records of a key by time."""
 
     retention_ms: int = Field(gt=0, le=_YEARS_MS, description="how long a record is kept, by stream time")
 
 
-class WindowIndex(BaseModel):
+class WindowIndex(_Strict):
     """Count, least, most and sum of a number, in windows: tumbling, or hopping when `advance_ms` is given."""
-
-    model_config = _STRICT
 
     field: str = Field(min_length=1, description="member of the JSON value that holds the number")
     size_ms: int = Field(gt=0, le=_YEARS_MS, description="how long a window is")
     advance_ms: int = Field(default=0, ge=0, description="from one start to the next, `size_ms` when 0")
     grace_ms: int = Field(default=0, ge=0, le=_YEARS_MS, description="how long after its end a window takes records")
-    retention_ms: int = Field(
-        gt=0, le=_YEARS_MS, description="how long a window is kept, from its start by stream time"
-    )
+    retention_ms: int = Field(gt=0, le=_YEARS_MS, description="how long after its start a window is kept")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -42,10 +39,8 @@ class WindowIndex(BaseModel):
         return self
 
 
-class KeptTopic(BaseModel):
+class KeptTopic(_Strict):
     """A kept topic."""
-
-    model_config = _STRICT
 
     topic: str = Field(pattern=r"^[A-Za-z0-9._-]{1,249}$", description="its name in Kafka")
     key: Literal["long", "int", "text", "uuid", "pair"] = Field(description="type of its keys")
@@ -55,6 +50,13 @@ class KeptTopic(BaseModel):
     keys: bool = Field(default=False, description="whether ranges of the keys that have a value are answered")
     range: RangeIndex | None = Field(default=None, description="whether and how long the history of each key is kept")
     windows: WindowIndex | None = Field(default=None, description="whether and how numbers are summed up in windows")
+
+    @property
+    def state(self) -> dict[str, str | bool]:
+        """The members that determine the state of the same records, besides those of the windows."""
+        named = {"key": self.key, "value": self.value, "latest": self.latest, "range": self.range is not None}
+        # A state from before there were ranges of keys goes on as long as none are asked for.
+        return named | ({"keys": True} if self.keys else {}) | ({"field": self.windows.field} if self.windows else {})
 
     @model_validator(mode="after")
     def _keeps_something(self) -> Self:
@@ -82,11 +84,7 @@ EXAMPLE = KeptTopic(
 class KeptSettings(Settings):
     """Topics: stream and API alike."""
 
-    kept: tuple[KeptTopic, ...] = Field(
-        (EXAMPLE,),
-        min_length=1,
-        description="topics, and what is kept of each (see services/topics)",
-    )
+    kept: tuple[KeptTopic, ...] = Field((EXAMPLE,), min_length=1, description="topics, and what is kept of each")
 
     @model_validator(mode="after")
     def _once(self) -> Self:

@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamstate.app import App, Count, Effect, Emit, Fold, FoldContext, Record, Source
+from streamstate.functions import HoppingWindows, State, fold
 from streamstate.keys import TEXT, Marker
 from streamstate.operators.repeats import REPEATS, without_repeats
-from streamstate.operators.windows import Windowed, Windows, summaries
+from streamstate.operators.windows import summaries
 from streamstate.processing.decode import RawRecord
 from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import Between, Fields, IncrementScores, Merge, Newest, PushRecent, Top, Value
@@ -204,13 +205,16 @@ class TestNumbers:
     @settings(max_examples=60)
     @given(st.lists(st.sampled_from([MOST, -MOST, 2**62, -(2**62)]), max_size=12), cuts)
     def test_the_sum_of_a_window_is_kept_within_64_bits(self, values: list[int], edges: list[int]) -> None:
-        windowed = Windowed("windows", Windows(100, 100, 100))
+        numbers = Source("in", TEXT, number)
 
-        def add_up(records: Sequence[Record[str, int]], context: FoldContext) -> Iterable[Effect]:
-            return windowed.sum_up([(record, record.value) for record in records], context)
+        class Numbers(State, by=numbers):
+            windows = HoppingWindows(100, 100, 100)
 
-        app = App("windows", (Fold((Source("in", TEXT, number),), add_up, reads=windowed.reads),))
-        driver = folded(app, MemoryStore(), raw_of(values), edges)
+        @fold(numbers)
+        def add_up(record: Record[str, int], state: Numbers) -> None:
+            state.windows.add(record, record.value)
+
+        driver = folded(App("windows", (add_up,)), MemoryStore(), raw_of(values), edges)
         total, refused = 0, []
         for offset, value in enumerate(values):
             if not -(2**63) <= total + value < 2**63:

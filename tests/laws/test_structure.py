@@ -8,12 +8,15 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 from pyspark import cloudpickle
 
+from devkit.docs.python_reference import stable
 from devkit.registry import SERVICES, app
 from services.recommendations.answers import entries as recommended
 from streamstate.releases.contract import requirements
@@ -125,6 +128,31 @@ def test_a_room_knows_nothing_of_others(folder: str, others: str) -> None:
     paths = [*Path(folder).glob("*.py")]
     assert paths
     assert faults(paths, lambda path: re.findall(rf"(?:from|import) (?:{others})", path.read_text())) == {}
+
+
+OF_THE_PROJECT = {"archive", "gateway", "recommendations"}
+"""Services that are parts of the project, and grow with the library."""
+
+
+def test_services_are_written_with_public_names() -> None:
+    def private(path: Path) -> set[str]:
+        nodes = [*ast.walk(ast.parse(path.read_text()))]
+        imported = [node for node in nodes if isinstance(node, ast.ImportFrom)]
+        library = [node for node in imported if (node.module or "").partition(".")[0] == "streamstate"]
+        called = {ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)}
+        names = {f"{node.module}.{alias.name}" for node in library for alias in node.names}
+        return names - public | called & {"Fold", "View"}
+
+    public = {f"{name}.{member}" for name in stable() for member in members(import_module(name))}
+    folders = [path for path in Path("services").iterdir() if path.is_dir() and path.name not in OF_THE_PROJECT]
+    paths = [Path("services/events.py"), *(path for folder in folders for path in folder.glob("*.py"))]
+    assert len(folders) >= len(set(SERVICES) - OF_THE_PROJECT) > 5
+    assert faults([path for path in paths if path.stem != "recount"], private) == {}
+
+
+def members(module: ModuleType) -> set[str]:
+    """The names that `module` declares."""
+    return set(getattr(module, "__all__", ())) or {name for name in vars(module) if not name.startswith("_")}
 
 
 def test_no_two_rooms_import_each_other() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.clicks.model import APP as CLICKS
-from services.events import LISTENING_EVENTS, ListeningEvent, decode_event
+from services.events import LISTENING_EVENTS, PLAYS, ListeningEvent
 from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES_APP
 from services.names.model import ENRICHED, EnrichedEvent
@@ -164,4 +164,4 @@ def test_a_recount_gets_a_record_under_the_declared_topic() -> None:
     found = OwnForm(METRICS, deployed)(message)
     assert found is not None
     assert found.topic() == LISTENING_EVENTS
-    assert decode_event(7, found.value()) == ListeningEvent(7, 1, 2, 3, 4)
+    assert PLAYS.decode(7, found.value()) == ListeningEvent(7, 1, 2, 3, 4)

@@ -7,12 +7,11 @@ import pytest
 from openapi_spec_validator import validate
 from werkzeug.test import Client
 
-from services.events import KINDS, LISTENING_EVENTS, ListeningEvent, decode_event
+from services.events import KINDS, PLAYS, ListeningEvent
 from services.gateway.names import add, named
 from services.recommendations.answers import member
-from streamstate.app import App, Record, Source
+from streamstate.app import App, Record
 from streamstate.functions import Least, State, fold, view
-from streamstate.keys import LONG
 from streamstate.testing import Driver
 from streamstate.view import NamedIds, Part
 from tests.raw import feed_plays
@@ -35,9 +34,6 @@ class Firsts(msgspec.Struct, rename="camel"):
     user_id: int
     firsts: list[First]
     warnings: list[str]
-
-
-PLAYS = Source(LISTENING_EVENTS, LONG, decode_event)
 
 
 class Played(State, by=PLAYS):

@@ -46,6 +46,13 @@ def _text(text: Any) -> str:
     return text
 
 
+def entry(cell: Cell, record: Record[Any, Any], text: Any) -> str:
+    """The text of a record, behind its offset, which distinguishes equal texts and orders the texts of a moment."""
+    of_topic = cell.state.source is None or record.topic == cell.state.source.own_name
+    place = sortable(record.offset) if of_topic else f"{sortable(record.offset)}:{record.topic}"
+    return f"{place} {_text(text)}"
+
+
 class _Number(Cell):
     """A whole number up to 2^53: a field of the hash that the numbers of a key share."""
 
@@ -225,10 +232,7 @@ class Recent(Cell):
 
     def add(self, record: Record[Any, Any], text: str, time: int) -> None:
         """Add the text of a record at `time` (milliseconds)."""
-        # The offset distinguishes equal texts, and orders the texts of a moment.
-        of_topic = self.state.source is None or record.topic == self.state.source.own_name
-        place = sortable(record.offset) if of_topic else f"{sortable(record.offset)}:{record.topic}"
-        self._members[f"{place} {_text(text)}"] = _whole(time)
+        self._members[entry(self, record, text)] = _whole(time)
 
     def newest(self) -> Sequence[tuple[str, int]]:
         """The texts and their times, newest first. For views."""

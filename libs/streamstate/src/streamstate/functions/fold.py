@@ -1,6 +1,6 @@
 """Folds as functions of a record and of states, whose writes are recorded."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -11,7 +11,7 @@ from streamstate.functions.batch import Batch, by_key, cells_of, is_state, param
 from streamstate.functions.state import Reader, Records, empty
 from streamstate.operators.interval_join import Pair, paired
 from streamstate.operators.windows import clock
-from streamstate.state.operations import Read
+from streamstate.state.operations import Operation, Read
 from streamstate.view import UserKey, UserState
 
 Function = Callable[..., Iterable[Effect] | None]
@@ -21,6 +21,7 @@ def fold(
     *sources: Source[Any, Any],
     version: int = 1,
     lookups: Callable[[Sequence[Record[Any, Any]]], Lookups] = lambda _records: {},
+    settings: Mapping[str, Setting] | None = None,
 ) -> Callable[[Function], Fold]:
     """Makes a `Fold` over `sources` of a function, called for each record in order.
 
@@ -29,12 +30,15 @@ def fold(
     For the state of the partition, the function gets the records of deleted users too, with None as the key and as
     each row; its other effects are dropped. As of a `Fold`, any division of the records into batches must give the same
     state.
+
+    settings: values by name, besides the arguments of the cells, on which the state depends.
     """
 
     def decorate(function: Function) -> Fold:
         of = FunctionFold(function, sources)
-        users = UserState(of.places) if any(state.users for state in of.states) else None
-        return Fold(sources, of.apply, lookups, of.reads, version, of.settings, users, of.shared, of.keys)
+        users = UserState(of.places, rewrite=of.forget) if any(state.users for state in of.states) else None
+        given = {**(settings or {}), **of.settings}
+        return Fold(sources, of.apply, lookups, of.reads, version, given, users, of.shared, of.keys)
 
     return decorate
 
@@ -88,11 +92,11 @@ class FunctionFold:
         """The names of the state keys. Raises `TypeError` for two cells with the same state keys."""
         cells: dict[str, Any] = {}
         for cell in self.cells:
-            name, owner = cell.place("").partition(":")[0], cell.state if cell.shares else cell
+            name, owner = cell.place("").removesuffix(":"), cell.state if cell.shares else cell
             if cells.setdefault(name, owner) is not owner:
                 msg = f"{self._function.__name__}: two members are kept as {name}; call one of them otherwise"
                 raise TypeError(msg)
-        return tuple(cells)
+        return tuple(dict.fromkeys(name.partition(":")[0] for name in cells))
 
     @property
     def settings(self) -> Mapping[str, Setting]:
@@ -105,6 +109,11 @@ class FunctionFold:
     def places(self, user: Any) -> Iterable[UserKey]:
         cells = cells_of(state for state in self.states if state.users)
         return {place.read.key: place for cell in cells for place in cell.places(user)}.values()
+
+    def forget(self, users: Collection[Any], _values: Sequence[Any]) -> Iterable[Operation]:
+        """The removal of deleted users from the states of partitions."""
+        for cell in cells_of(state for state in self.states if state.users):
+            yield from cell.forgotten(users)
 
     def reads(self, records: Records) -> Iterable[Read]:
         """The reads of loading cells."""

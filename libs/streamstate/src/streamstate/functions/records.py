@@ -12,6 +12,7 @@ from msgspec.inspect import IntType, LiteralType, NoneType, StrType, type_info
 
 from streamstate.app import Derived, Emit, Form, Record, Source
 from streamstate.errors import BadRecord
+from streamstate.formats.event_times import EventTimes
 from streamstate.formats.typed import json_decoder
 from streamstate.keys import MURMUR2, TEXT, KeyCodec
 
@@ -26,6 +27,8 @@ def source(
     deletes: bool = False,
     requires_beginning: bool = True,
     partitioner: str = MURMUR2,
+    key_is: str = "",
+    times: Mapping[str, str] | None = None,
 ) -> Source[Any, Any]:
     """A topic of values of the type `value`; records with other values are dead letters.
 
@@ -33,41 +36,53 @@ def source(
         Or a key type, such as `TEXT`. None: any value, which decodes to None. Raises `TypeError` for another type.
     deletes: whether a null value is accepted, as None; Kafka may then compact the topic. key, requires_beginning,
         partitioner: as of a `Source`.
+    key_is: a member of the `msgspec.Struct` that is the key too; a record with another key is a dead letter.
+    times: units (`s`, `ms`, `us`, `ns`) of members with a time of the producer, which a deployment may bound by Kafka's
+        timestamp.
     """
     if not _decodes(value):
         kinds = "a msgspec.Struct, int, str, a Literal of texts, a key type such as TEXT, or None"
         msg = f"the values of {topic} have the type {value}; declare {kinds}"
         raise TypeError(msg)
     form: Form = "json" if _is_struct(value) else "text"
-    decode = Decoder(value, deletes=deletes)
+    names = {field.name: field.encode_name for field in msgspec.structs.fields(value)} if _is_struct(value) else {}
     return Source(
         topic,
         key,
-        decode,
+        Decoder(value, deletes=deletes, key_is=key_is),
         requires_beginning=requires_beginning,
         form=form,
         last_values=deletes,
         partitioner=partitioner,
+        times=EventTimes({name: (names[name], unit) for name, unit in times.items()}) if times else None,
     )
 
 
 class Decoder:
     """`Source.decode` of values of a type, as of `source`. Workers of Spark get the type, and make their own."""
 
-    def __init__(self, value: Any, *, deletes: bool) -> None:
+    def __init__(self, value: Any, *, deletes: bool, key_is: str = "") -> None:
         self._value = value
         self._deletes = deletes
+        self._key_is = key_is
         self._decode: Callable[[bytes | None], Any] = (
             json_decoder(value) if _is_struct(value) else value.decode if hasattr(value, "parse") else self._text
         )
         self._numeric = self._decode == self._text and isinstance(type_info(value), IntType)
 
     def __reduce__(self) -> Any:
-        return partial(Decoder, deletes=self._deletes), (self._value,)
+        return partial(Decoder, deletes=self._deletes, key_is=self._key_is), (self._value,)
 
-    def __call__(self, _key: Any, raw: bytes | None) -> Any:
+    def __call__(self, key: Any, raw: bytes | None) -> Any:
         """The value. Raises `BadRecord`, `msgspec.ValidationError` or `UnicodeDecodeError`."""
-        return None if self._value is None or (raw is None and self._deletes) else self._decode(raw)
+        if self._value is None or (raw is None and self._deletes):
+            return None
+        value = self._decode(raw)
+        if self._key_is and getattr(value, self._key_is) != key:
+            names = {field.name: field.encode_name for field in msgspec.structs.fields(self._value)}
+            msg = f"the key is not the {names[self._key_is]} of the value"
+            raise BadRecord(msg)
+        return value
 
     def _text(self, raw: bytes | None) -> Any:
         if raw is None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeVar
 
 from streamstate.app import Effect, Record, Setting, Source
-from streamstate.state.operations import Between, Fields, Newest, Read, Top
+from streamstate.state.operations import Between, Fields, Members, Newest, Operation, Read, Top
 from streamstate.view import UserKey
 
 Reader = Callable[[Read], Any]
@@ -38,7 +38,7 @@ class Cell(ABC):
     shares: bool = False
     """Whether the cells of a state share one state key."""
     summed: bool = False
-    """Whether the values of several partitions have a sum."""
+    """Whether the values of several partitions have a sum, or are one set."""
     _key: str
     """The state key of the bound key."""
     _read: Reader
@@ -62,6 +62,11 @@ class Cell(ABC):
     def place(self, key: Any) -> str:
         return self.state.place(self.name, key)
 
+    @property
+    def family(self) -> str:
+        """The state keys of a cell kept as timelines."""
+        return f"{self.state.prefix}{self.name}"
+
     @abstractmethod
     def begin(self, key: Any, records: Records) -> None:
         """Bind to `key`, without writes."""
@@ -82,6 +87,10 @@ class Cell(ABC):
         """The effects of the stream time at the end of a batch."""
         return ()
 
+    def forgotten(self, _users: Iterable[Any]) -> Iterable[Operation]:
+        """The removal of deleted users from a state of partitions."""
+        return ()
+
     @property
     def settings(self) -> Mapping[str, Setting]:
         """The arguments on which the state depends."""
@@ -92,17 +101,19 @@ class State:
     """The state of each key of the topic `by`; without a topic, the state of each partition.
 
     The members of a class are cells. A view of a state without a topic gets the sum of the partitions, so the cells
-    are sums and counters.
+    are sums, counters and sets of keys.
 
-    users: whether the keys are users, whose state is exported and deleted.
+    users: whether the keys are users, whose state is exported and deleted. prefix: of the state keys, where an app has
+        several states of the same members, such as one for each topic of its settings.
     """
 
     source: ClassVar[Source[Any, Any] | None]
     users: ClassVar[bool]
+    prefix: ClassVar[str]
     cells: ClassVar[Sequence[Cell]]
 
-    def __init_subclass__(cls, *, by: Source[Any, Any] | None = None, users: bool = False) -> None:
-        cls.source, cls.users = by, users
+    def __init_subclass__(cls, *, by: Source[Any, Any] | None = None, users: bool = False, prefix: str = "") -> None:
+        cls.source, cls.users, cls.prefix = by, users, prefix
         cls.cells = [cell for cell in vars(cls).values() if isinstance(cell, Cell)]
         if cls.__bases__ != (State,):
             msg = f"{cls.__name__}: a state has State as its only base"
@@ -111,7 +122,9 @@ class State:
             msg = f"{cls.__name__}: no member is called {taken[0]}, which is a member of State"
             raise TypeError(msg)
         if by is None and (odd := [cell.name for cell in cls.cells if not cell.summed]):
-            msg = f"{cls.__name__}: {odd[0]} has no sum over partitions; a state without `by` has Sum and Counters only"
+            msg = (
+                f"{cls.__name__}: {odd[0]} has no sum over partitions; without `by`, a state has Sum, Counters, KeySet"
+            )
             raise TypeError(msg)
 
     _bound: list[Cell]
@@ -143,7 +156,7 @@ class State:
 
     @classmethod
     def place(cls, name: str, key: Any) -> str:
-        return f"{name}:{key}" if cls.source else name
+        return f"{cls.prefix}{name}:{key}" if cls.source else f"{cls.prefix}{name}"
 
 
 def empty(read: Read) -> Any:
@@ -151,7 +164,7 @@ def empty(read: Read) -> Any:
     match read:
         case Fields():
             return {}
-        case Top() | Newest() | Between():
+        case Top() | Newest() | Between() | Members():
             return []
         case _:
             return None

@@ -11,7 +11,7 @@ from streamstate.errors import NotRequested
 from streamstate.functions.batch import is_state, parameters
 from streamstate.functions.state import Clock, Reader, State, empty
 from streamstate.keys import TEXT, KeyCodec
-from streamstate.state.operations import Field, Read
+from streamstate.state.operations import Field, Members, Read
 from streamstate.view import View
 
 Answer = Callable[..., msgspec.Struct | None]
@@ -36,9 +36,14 @@ def view(
     def decorate(function: Answer) -> View[Any]:
         of = FunctionView(function, key if "<key>" in path else None)
         summary = (function.__doc__ or "").strip().partition("\n")[0].removesuffix(".")
-        own = {"name": function.__name__.replace("_", "-"), "summary": summary, "query": of.query, **members}
         topic = of.source.topic if of.source else None
-        return View(path=path, topic=topic, key=of.key, reads=of.reads, answer=of.answer, example=example, **own)
+        own: dict[str, Any] = {
+            "name": function.__name__.replace("_", "-"),
+            "summary": summary,
+            "query": of.query,
+            "topic": topic,
+        }
+        return View(path=path, key=of.key, reads=of.reads, answer=of.answer, example=example, **own | members)
 
     return decorate
 
@@ -119,8 +124,10 @@ def _reader(found: Mapping[Read, Any]) -> Reader:
 
 
 def _sum(read: Read, values: Sequence[Any]) -> Any:
-    """The sum of the values of all partitions, of a `Sum` or `Counters`."""
+    """The values of all partitions together, of a `Sum`, `Counters` or `KeySet`."""
     match read:
+        case Members():
+            return sorted({member for members in values for member in members}, reverse=read.descending)
         case Field():
             numbers = [number for number in values if number is not None]
             return sum(numbers) if numbers else None

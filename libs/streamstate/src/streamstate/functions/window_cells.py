@@ -1,24 +1,24 @@
-"""The cells of windows: hopping and tumbling windows, and sessions. All times are milliseconds."""
+"""The cells of times: histories, hopping and tumbling windows, and sessions. All times are milliseconds."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from streamstate.app import Effect, Record, Setting
+from streamstate.functions.cells import entry
 from streamstate.functions.state import Cell, Records
+from streamstate.keys import unsortable
 from streamstate.operators.pages import Page, TimeEntry
 from streamstate.operators.session_windows import KeySessions, Session, SessionWindows, sessions
 from streamstate.operators.windows import KeyWindows, Number, Summary, Windows, summaries
-from streamstate.state.operations import Between, ExpireBefore, Read
+from streamstate.state.operations import Between, ExpireBefore, Insert, Read
 from streamstate.view import MOST_MEMBERS, UserKey
 
 
 class _Timeline(Cell):
-    """A cell kept as a timeline of the family of its name."""
+    """A cell kept as a timeline of the family of its name, for `retention`."""
 
-    loading = True
-    _windows: Windows | SessionWindows
-    _of_key: KeyWindows | KeySessions
+    _retention: int
     _timeline: str
 
     def begin(self, key: Any, records: Records) -> None:
@@ -27,16 +27,51 @@ class _Timeline(Cell):
 
     @abstractmethod
     def _open(self, stored: Sequence[TimeEntry]) -> None:
-        """Hold the windows that records of the batch may change."""
-
-    def effects(self) -> Iterable[Effect]:
-        return self._of_key.effects(self.name, self._timeline)
+        """Hold the entries that records of the batch may change."""
 
     def expiry(self, now: int) -> Iterable[Effect]:
-        yield ExpireBefore(self.name, now - self._windows.retention)
+        yield ExpireBefore(self.family, now - self._retention)
 
     def places(self, key: Any) -> Iterable[UserKey]:
-        yield UserKey(Between(self.place(key), 0, n=MOST_MEMBERS), self.name)
+        yield UserKey(Between(self.place(key), 0, n=MOST_MEMBERS), self.family)
+
+
+class Entry(NamedTuple):
+    """A text of a history, with the offset and the Kafka timestamp of its record."""
+
+    offset: int
+    timestamp: int
+    text: str
+
+
+class History(_Timeline):
+    """The text of each record by Kafka timestamp, ties by offset, for `retention` of stream time."""
+
+    _entries: dict[str, int]
+
+    def __init__(self, retention: int) -> None:
+        self._retention = retention
+
+    def _open(self, _stored: Sequence[TimeEntry]) -> None:
+        self._entries = {}
+
+    def add(self, record: Record[Any, Any], text: str) -> None:
+        """Add the text of a record."""
+        self._entries[entry(self, record, text)] = record.timestamp
+
+    def page(self, page: Page) -> tuple[Sequence[Entry], str | None] | None:
+        """The entries of the page, and the cursor of the next page; None for a key without entries. For views."""
+        cut = page.cut([self._read(read) for read in page.reads(self._key)])
+        return cut and ([_entry(*stored) for stored in cut[0]], cut[1])
+
+    def effects(self) -> Iterable[Effect]:
+        if self._entries:
+            yield Insert(self.family, self._timeline, self._entries)
+
+
+def _entry(stored: str, time: int) -> Entry:
+    place, _, text = stored.partition(" ")
+    return Entry(unsortable(place.partition(":")[0]), time, text)
 
 
 class HoppingWindows(_Timeline):
@@ -45,11 +80,11 @@ class HoppingWindows(_Timeline):
     As `operators.windows.Windows`.
     """
 
-    _windows: Windows
+    loading = True
     _of_key: KeyWindows
 
     def __init__(self, size: int, advance: int, retention: int, grace: int = 0) -> None:
-        self._windows = Windows(size, advance, retention, grace)
+        self._windows, self._retention = Windows(size, advance, retention, grace), retention
 
     def _open(self, stored: Sequence[TimeEntry]) -> None:
         self._of_key = KeyWindows(self._windows, stored)
@@ -65,6 +100,9 @@ class HoppingWindows(_Timeline):
         """The windows of the page, and the cursor of the next page; None for a key without windows. For views."""
         cut = page.cut([self._read(read) for read in page.reads(self._key)])
         return cut and (summaries(cut[0]), cut[1])
+
+    def effects(self) -> Iterable[Effect]:
+        return self._of_key.effects(self.family, self._timeline)
 
     def loads(self, key: Any, records: Records) -> Iterable[Read]:
         if records:
@@ -87,11 +125,11 @@ def _number(number: Any) -> Number:
 class Sessions(_Timeline):
     """Periods of records without a pause longer than `gap`. As `operators.session_windows.SessionWindows`."""
 
-    _windows: SessionWindows
+    loading = True
     _of_key: KeySessions
 
     def __init__(self, gap: int, retention: int, grace: int = 0) -> None:
-        self._windows = SessionWindows(gap, retention, grace)
+        self._windows, self._retention = SessionWindows(gap, retention, grace), retention
 
     def _open(self, stored: Sequence[TimeEntry]) -> None:
         self._of_key = KeySessions(self._windows, stored)
@@ -104,6 +142,9 @@ class Sessions(_Timeline):
     def kept(self) -> Sequence[Session]:
         """The sessions by end. For views."""
         return sessions(self._read(Between(self._key, 0)))
+
+    def effects(self) -> Iterable[Effect]:
+        return self._of_key.effects(self.family, self._timeline)
 
     def loads(self, key: Any, records: Records) -> Iterable[Read]:
         if records:

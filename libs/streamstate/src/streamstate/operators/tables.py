@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+import msgspec
+
 from streamstate.app import (
     App,
     Fold,
@@ -13,10 +15,12 @@ from streamstate.app import (
     Source,
 )
 from streamstate.keys import KeyCodec
-from streamstate.state.operations import Delete, Operation, Put, Value
+from streamstate.state.operations import Delete, Operation, Put, Read, Value
 from streamstate.state.store import Store
+from streamstate.view import View
 
 K = TypeVar("K")
+Answer = Callable[[Any, str], msgspec.Struct]
 
 
 def row(table: str, key: Any) -> str:
@@ -38,6 +42,19 @@ def table(topic: str, key: KeyCodec[K], decode: Callable[[K, bytes], str]) -> Fo
             yield Delete(row(topic, row_key)) if value is None else Put(row(topic, row_key), value)
 
     return Fold((Source(topic, key, decode_or_delete, table=True, requires_beginning=False),), apply)
+
+
+def row_view(topic: str, key: KeyCodec[Any], path: str, example: msgspec.Struct, answer: Answer) -> View[Any]:
+    """The view of a row of the table `topic`, called as the topic. answer: a key and its text → the answer."""
+
+    def reads(key: Any) -> Sequence[Read]:
+        return [Value(row(topic, key))]
+
+    def answer_row(key: Any, values: Sequence[Any]) -> msgspec.Struct | None:
+        (text,) = values
+        return None if text is None else answer(key, text)
+
+    return View(topic, path, f"One of the {topic} by id", topic, key, reads, answer_row, example)
 
 
 def look_up(app: App, store: Store, counts: Mapping[str, int], lookups: Lookups) -> Rows:

@@ -1,7 +1,6 @@
 """Time windows, and the sums of each key's numbers in the windows."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate, islice
 from typing import Any
@@ -9,11 +8,9 @@ from typing import Any
 import msgspec
 
 from streamstate.app import LATE, Count, FoldContext, Record
-from streamstate.state.operations import Between, ExpireBefore, Insert, Operation, Read
+from streamstate.state.operations import Between, Insert, Operation
 
 Number = int | float
-Sample = tuple[Record[Any, Any], Number | None]
-"""A record and its number; a record without a number only advances the time."""
 Entries = Iterable[tuple[str, int]]
 """The entries of a timeline of windows: a text and the start of each window."""
 
@@ -114,39 +111,6 @@ class KeyWindows:
             yield Insert(family, key, entries, instead=True)
         if self.late:
             yield Count(LATE, self.late)
-
-
-@dataclass(frozen=True)
-class Windowed:
-    """The windows of every key, kept in the timelines of `family`. For use within a fold's `reads` and `apply`."""
-
-    family: str
-    windows: Windows
-
-    def reads(self, records: Iterable[Record[Any, Any]]) -> Iterable[Read]:
-        """The reads of `sum_up` for these records."""
-        return self._reads(records).values()
-
-    def sum_up(self, samples: Sequence[Sample], context: FoldContext) -> Iterator[Operation | Count]:
-        """The effects for the fold to yield."""
-        records = [record for record, _ in samples]
-        windows = {key: KeyWindows(self.windows, context.values[read]) for key, read in self._reads(records).items()}
-        now = 0
-        for (record, number), now in zip(samples, clock(records, context), strict=True):
-            if number is not None:
-                windows[record.key].add(record.timestamp, number, now)
-        for key, of_key in windows.items():
-            yield from of_key.effects(self.family, str(key))
-        yield ExpireBefore(self.family, now - self.windows.retention)
-
-    def _reads(self, records: Iterable[Record[Any, Any]]) -> dict[Any, Between]:
-        times: defaultdict[Any, list[int]] = defaultdict(list)
-        for record in records:
-            times[record.key].append(record.timestamp)
-        return {
-            key: self.windows.read(timeline(self.family, key), min(of_key), max(of_key))
-            for key, of_key in times.items()
-        }
 
 
 def timeline(family: str, key: Any) -> str:

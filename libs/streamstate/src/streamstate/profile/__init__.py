@@ -21,13 +21,14 @@ from streamstate.profile.answer import Answer, Moment, OverallView, Periods, Pro
 from streamstate.profile.answer_type import AnswerType, Found, Spans
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.fields import EventDecoder, FieldWords, event_attributes
+from streamstate.profile.file import read
 from streamstate.profile.fold import ProfileFold
 from streamstate.profile.indexes.fold import IndexExpiry, IndexRemoval
 from streamstate.profile.indexes.layout import indexes_of
 from streamstate.profile.indexes.views import finders
 from streamstate.profile.layout import NUMBERS, Layout
 from streamstate.profile.measure import EVER, MeasureWords, require
-from streamstate.profile.numbers import COUNT
+from streamstate.profile.numbers import COUNT, other_name
 from streamstate.profile.rekeying import rekeyed, rekeying
 from streamstate.profile.rules.crossings import CrossingRemoval, crossing_views, expired
 from streamstate.profile.rules.fold import RuleReads, derived
@@ -47,7 +48,9 @@ __all__ = [
     "least",
     "mean",
     "most",
+    "other_name",
     "profile_app",
+    "read",
     "recent",
     "sessions",
     "top",

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from openapi_spec_validator import validate
 from werkzeug.test import Client
 
-from services.topics.key_ranges import NumberRange, TextRange, behind
 from services.topics.model import app
 from services.topics.settings import KeptSettings, KeptTopic
+from streamstate.functions.key_sets import NumberRange, TextRange, behind
 from streamstate.keys import CODECS, partition_of
 from streamstate.settings import ApiSettings, load
 from streamstate.state.memory import MemoryStore

@@ -9,8 +9,8 @@ from streamstate.functions.fold import fold, fold_pairs
 from streamstate.functions.key_sets import Keys, KeySet, key_range
 from streamstate.functions.records import Output, outputs, source
 from streamstate.functions.state import State
+from streamstate.functions.timelines import History, HoppingWindows, Sessions
 from streamstate.functions.view import view
-from streamstate.functions.window_cells import History, HoppingWindows, Sessions
 from streamstate.operators.interval_join import Pair
 from streamstate.operators.pages import Page
 from streamstate.operators.tables import row_view, table

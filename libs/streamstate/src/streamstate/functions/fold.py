@@ -10,7 +10,7 @@ from streamstate.errors import NotRequested
 from streamstate.functions.batch import Batch, by_key, cells_of, is_state, parameters
 from streamstate.functions.state import Reader, Records, empty
 from streamstate.operators.interval_join import Pair, paired
-from streamstate.operators.windows import clock
+from streamstate.operators.stream_time import clock
 from streamstate.state.operations import Operation, Read
 from streamstate.view import UserKey, UserState
 

@@ -13,7 +13,7 @@ from msgspec.inspect import IntType, LiteralType, NoneType, StrType, type_info
 from streamstate.app import Derived, Emit, Form, Record, Source
 from streamstate.errors import BadRecord
 from streamstate.formats.event_times import EventTimes
-from streamstate.formats.typed import json_decoder
+from streamstate.formats.typed import struct_decoder
 from streamstate.keys import MURMUR2, TEXT, KeyCodec
 
 _WHOLE = re.compile(r"(?!-0*$)-?[0-9]{1,16}")
@@ -65,8 +65,9 @@ class Decoder:
         self._value = value
         self._deletes = deletes
         self._key_is = key_is
-        self._decode: Callable[[bytes | None], Any] = (
-            json_decoder(value) if _is_struct(value) else value.decode if hasattr(value, "parse") else self._text
+        self._nullable = deletes or value is None
+        self._decode: Callable[[bytes], Any] = (
+            struct_decoder(value) if _is_struct(value) else value.decode if hasattr(value, "parse") else self._text
         )
         self._numeric = self._decode == self._text and isinstance(type_info(value), IntType)
 
@@ -75,8 +76,11 @@ class Decoder:
 
     def __call__(self, key: Any, raw: bytes | None) -> Any:
         """The value. Raises `BadRecord`, `msgspec.ValidationError` or `UnicodeDecodeError`."""
-        if self._value is None or (raw is None and self._deletes):
-            return None
+        if raw is None:
+            if self._nullable:
+                return None
+            msg = "the value is null"
+            raise BadRecord(msg)
         value = self._decode(raw)
         if self._key_is and getattr(value, self._key_is) != key:
             names = {field.name: field.encode_name for field in msgspec.structs.fields(self._value)}
@@ -84,10 +88,9 @@ class Decoder:
             raise BadRecord(msg)
         return value
 
-    def _text(self, raw: bytes | None) -> Any:
-        if raw is None:
-            msg = "the value is null"
-            raise BadRecord(msg)
+    def _text(self, raw: bytes) -> Any:
+        if self._value is None:
+            return None
         text = raw.decode()
         return msgspec.convert(int(text) if self._numeric and _WHOLE.fullmatch(text) else text, self._value)
 

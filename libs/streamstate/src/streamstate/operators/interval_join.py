@@ -9,7 +9,7 @@ import msgspec
 
 from streamstate.app import LATE, Count, Effect, Fold, FoldContext, Record, Source
 from streamstate.keys import sortable, unsortable
-from streamstate.operators.windows import clock, timeline
+from streamstate.operators.stream_time import clock, timeline
 from streamstate.state.operations import Between, ExpireBefore, Insert, Read
 
 

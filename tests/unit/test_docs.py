@@ -20,7 +20,8 @@ from streamstate.settings import PREFIX
 from tests.findings import faults
 
 PAGES = site.pages()
-MOST_WORDS = 900
+MOST_WORDS, MOST_LINKS = 600, 20
+NUMBERS = Path("docs/numbers.md").read_text()
 CODE = re.compile(r"`[^`]+`|^    .*|^```sh\n.*?^```$", re.MULTILINE | re.DOTALL)
 SOURCES = sorted(Path("libs").rglob("*.py"))
 GROUP = get_group(app)
@@ -41,7 +42,8 @@ def anchors(page: Path) -> set[str]:
 
 
 def test_the_first_page_is_short() -> None:
-    assert len(Path("README.md").read_text().split()) <= MOST_WORDS
+    page = Path("README.md").read_text()
+    assert (len(page.split()) <= MOST_WORDS, len(site.LINK.findall(page)) <= MOST_LINKS) == (True, True)
 
 
 def broken(page: Path) -> Iterator[str]:
@@ -120,6 +122,14 @@ def test_the_page_of_deletions_names_every_written_topic_with_users() -> None:
     written = {named.get(topic, topic) for service in apps for topic in service.emits}
     page = Path("docs/erase.md").read_text().partition("## Kafka's copies")[2].partition("## ")[0]
     assert {topic for topic in written if f"`{topic}`" not in page} == set()
+
+
+def test_the_numbers_are_those_of_the_last_measurement() -> None:
+    """The first figure of each measured cost; sizes of records are not measured there."""
+    units = "cores at|ms of CPU|bytes a user|bytes a play|events a CPU"
+    cells = re.findall(rf"^\| [^|]+ \| ([0-9.,]+) (?:{units})", NUMBERS, re.MULTILINE)
+    assert len(cells) == 6
+    assert [cell for cell in cells if cell not in Path("docs/bench.md").read_text()] == []
 
 
 def test_every_document_is_reached_from_the_navigation() -> None:

@@ -2,7 +2,6 @@
 
 import json
 import re
-import textwrap
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -143,8 +142,3 @@ def test_a_key_from_the_value_is_as_said() -> None:
     assert (found["orders"]["ever"], found["spent"]["1h"]) == (2, 350)
     [letter] = driver.dead
     assert f"`{letter.error}`" in PAGE
-
-
-def test_the_profile_of_the_first_page_is_valid() -> None:
-    [text] = re.findall(r"(?:^    name: .*\n)(?:^    .*\n)+", Path("README.md").read_text(), re.MULTILINE)
-    assert profile_app(parse(textwrap.dedent(text))).name == "evenings"

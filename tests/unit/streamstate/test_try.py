@@ -53,7 +53,8 @@ def write(folder: Path, *lines: object) -> str:
     return str(path)
 
 
-def test_without_arguments_a_sample_is_written_and_answered(folder: Path) -> None:
+@pytest.mark.usefixtures("folder")
+def test_without_arguments_a_sample_is_written_and_answered() -> None:
     result = tried()
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith("10,000 events, 2 refused; key: userId (or --key-field), time: timestamp (or")
@@ -64,7 +65,13 @@ def test_without_arguments_a_sample_is_written_and_answered(folder: Path) -> Non
     answer = answered()["answers"][str(busiest)]
     assert answer["plays"]["ever"] == number
     assert {top["value"]: top["count"] for top in answer["artists"]} == dict(artists.most_common(3))
-    assert (folder / sample.PROFILE).read_text().count("\n") == 8
+
+
+def test_the_sample_is_the_profile_of_the_first_page(folder: Path, request: pytest.FixtureRequest) -> None:
+    sample.written()
+    profile = (folder / sample.PROFILE).read_text()
+    assert profile.count("\n") == 8
+    assert f"```yaml\n{profile}```" in (request.config.rootpath / "README.md").read_text()
 
 
 def _recent(play: dict[str, int], last: dict[str, int]) -> bool:

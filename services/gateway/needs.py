@@ -31,9 +31,6 @@ MOST_TIMES = 100
 ANSWER_BYTES = 64 * 1024
 """Bytes of an answer at the price of a read."""
 
-STATE_BYTES = 16 * 1024
-"""Bytes of state, read for an answer, at the price of a read: they are decoded, and most are folded once more."""
-
 BODY_BYTES = 16 * 1024
 """Bytes of a request's body at the price of a read."""
 

@@ -16,7 +16,7 @@ import structlog
 from services.gateway.access.callers import Caller, of_key
 from services.gateway.access.limits import REDIS_S, Limiter, OwnBuckets, SharedBuckets, Spent
 from services.gateway.access.tokens import BadToken, Tokens
-from services.gateway.needs import ANSWER_BYTES, BODY_BYTES, STATE_BYTES
+from services.gateway.needs import ANSWER_BYTES, BODY_BYTES
 from services.gateway.routing.owners import RELEASE
 from services.gateway.settings import AccessSettings
 from streamstate.errors import Misconfigured
@@ -25,8 +25,8 @@ from streamstate.view import ADMIN, READ, Scope
 from streamstate.web.access import keys
 from streamstate.web.access.watched_file import WatchedFile
 from streamstate.web.http.events import EventStream
-from streamstate.web.http.problems import RETRY_AFTER_S, Problem, for_callers
-from streamstate.web.http.request import SERVED_BY, Response
+from streamstate.web.http.problems import Problem, for_callers
+from streamstate.web.http.request import PRICED_BYTES, SERVED_BY, Response
 from streamstate.web.server.guard import Guard, Headers, unauthorized
 from streamstate.web.server.route import Call, Needs
 
@@ -183,7 +183,7 @@ class Access(Guard):
             self._waiting -= Counter([caller.name])
 
     def spent(self, caller: Caller, state_bytes: int) -> None:
-        self._limiter.charge(f"{caller.name}:{COST}", state_bytes // STATE_BYTES)
+        self._limiter.charge(f"{caller.name}:{COST}", state_bytes // PRICED_BYTES)
 
     def answered(self, caller: Caller, response: Response) -> Response:
         if further := len(response.body) // ANSWER_BYTES:
@@ -247,16 +247,12 @@ def _policy(caller: Caller) -> str:
 
 
 def _too_many_streams(most: int) -> Problem:
-    problem = Problem(429, "too-many-streams-of-caller", f"you have {most} streams open, as many as you may; close one")
-    problem.headers["Retry-After"] = str(RETRY_AFTER_S)
-    return problem
+    return Problem(429, "too-many-streams-of-caller", f"you have {most} streams open, as many as you may; close one")
 
 
 def _too_many_waiting() -> Problem:
     detail = f"{MOST_WAITING} requests of yours wait for a fresher state, as many as may; ask again after an answer"
-    problem = Problem(429, "too-many-waiting", detail)
-    problem.headers["Retry-After"] = str(RETRY_AFTER_S)
-    return problem
+    return Problem(429, "too-many-waiting", detail)
 
 
 def _exceeded(caller: Caller, limit: str, spent: Spent) -> Problem:

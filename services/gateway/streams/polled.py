@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from streamstate.errors import StreamStateError
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.events import LatestEvent, ServerSentEvent
-from streamstate.web.http.problems import RETRY_AFTER_S, Problem, is_final
+from streamstate.web.http.problems import Problem, is_final
 
 PERIOD_S = 1.0
 """The least seconds between two reads of an event."""
@@ -57,7 +57,8 @@ class PolledEvents:
         """As `watching`, from a first event on. Raises as `read` does, and a 429 `Problem` for too many events."""
         others = sum(other != name and caller in polled.clients for other, polled in self._polled.items())
         if others >= MOST_EVENTS:
-            raise too_many_events()
+            detail = f"your streams watch {MOST_EVENTS} different answers, as many as may be; close one of them"
+            raise Problem(429, "too-many-streams-of-caller", detail)
         return self.watching(name, read, await read(deadline), caller)
 
     @contextmanager
@@ -108,10 +109,3 @@ class PolledEvents:
     def _forget(self, name: Hashable, polled: _Polled) -> None:
         if self._polled.get(name) is polled:
             del self._polled[name]
-
-
-def too_many_events() -> Problem:
-    detail = f"your streams watch {MOST_EVENTS} different answers, as many as may be; close one of them"
-    problem = Problem(429, "too-many-streams-of-caller", detail)
-    problem.headers["Retry-After"] = str(RETRY_AFTER_S)
-    return problem

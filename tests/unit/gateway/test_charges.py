@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from services.gateway.names import NameCache
-from services.gateway.needs import DEMAND_COST, STATE_BYTES, ReadRoutes, cost_of
+from services.gateway.needs import DEMAND_COST, ReadRoutes, cost_of
 from services.gateway.users import Users
 from services.recommendations.walks.salsa import WALKS
 from streamstate.view import READ, ComparisonCost, Cost
 from streamstate.web.http.problems import Problem
-from streamstate.web.http.request import MOST_PARAMETERS, Request, path_of
+from streamstate.web.http.request import MOST_PARAMETERS, PRICED_BYTES, Request, path_of
 from streamstate.web.server.openapi import MANY
 from streamstate.web.server.route import Needs
 from tests.unit.gateway.deployment import PARTITIONS, USER, Services
@@ -131,15 +131,24 @@ def test_each_refusal_is_a_request_of_its_caller(guarded: Guarded, method: str, 
 def test_nothing_is_answered_before_its_price_is_taken(guarded: Guarded) -> None:
     paths = [path for rule, path in guarded.paths().items() if NEEDED.get(rule) != OPEN]
     refused = ["/nowhere", "/v1" + "/a" * 3_000, "/v1/many", f"/v1/users/{USER}?parts=none", "/v1/users/x"]
+    streams = [f"{path}/stream" for rule, path in guarded.paths().items() if rule.startswith("/v1/users/<key>")]
     for reader in chain.from_iterable(guarded.deployment.readers.values()):
-        reader.size = 1_000_000 * STATE_BYTES
+        reader.size = 1_000_000 * PRICED_BYTES
     for scope in MAY:
         headers = {"Authorization": f"Bearer {guarded.keys[scope]}"}
         in_debt = "/v1/plays" if scope == EXPLORE else f"/v1/users/{USER}/metrics"
         assert guarded.client.get(in_debt, headers=headers).status_code in (200, 429)
-        for path in [*paths, *refused]:
+        for path in [*paths, *refused, *streams, "/livez/x", "/v1/users?q=1", "/openapi.json?x=1"]:
             for method in ("GET", "HEAD", "POST", "DELETE"):
                 assert guarded.client.open(path, method=method, headers=headers).status_code == 429, (method, path)
+
+
+def test_what_is_open_asks_no_service(guarded: Guarded) -> None:
+    opened = [path for rule, path in guarded.paths().items() if NEEDED.get(rule) == OPEN]
+    before = [guarded.get(path).status_code for path in opened]
+    for served in chain.from_iterable(guarded.deployment.at.values()):
+        served.stop()
+    assert [guarded.get(path).status_code for path in opened] == before == [200] * 4
 
 
 @pytest.mark.parametrize("end", ["", "/", "/metrics", "%2f"])
@@ -185,7 +194,7 @@ def test_comparisons_cost_by_ranges_partitions_and_keys(where: list[str], cost: 
 def test_the_state_that_is_read_for_an_answer_is_charged(guarded: Guarded) -> None:
     before = left(guarded)["cost"]
     for reader in chain.from_iterable(guarded.deployment.readers.values()):
-        reader.size = 40 * STATE_BYTES
+        reader.size = 40 * PRICED_BYTES
     for path in (f"/v1/users/{USER}/metrics", f"/v1/many?metrics={USER}&metrics={USER}&artists=1"):
         answer = guarded.get(path, guarded.keys[READ])
         assert answer.status_code == 200

@@ -17,10 +17,7 @@ from streamstate.state.operations import Read
 from streamstate.state.store import AsyncReads, Positions, Snapshot
 from streamstate.web.freshness import Freshness, bounded_text
 from streamstate.web.http.problems import not_ready
-from streamstate.web.http.request import BEGIN, STATE_BYTES
-
-TOLD_BYTES = 16 * 1024
-"""Fewer bytes of state are in the price of a read."""
+from streamstate.web.http.request import BEGIN, PRICED_BYTES, STATE_BYTES
 
 _FIRST = 8
 """Partitions read for the counts: one of them is claimed early."""
@@ -132,7 +129,7 @@ class AppState:
     def headers_of(self, snapshots: Mapping[int, Snapshot], *, exact: bool = False) -> dict[str, str]:
         """The headers about the state in `snapshots`; `exact` as of `Freshness.headers`."""
         headers = self._freshness.headers(self.positions_of(snapshots), exact=exact)
-        if (size := sum(snapshot.size for snapshot in snapshots.values())) >= TOLD_BYTES:
+        if (size := sum(snapshot.size for snapshot in snapshots.values())) >= PRICED_BYTES:
             headers[STATE_BYTES] = str(size)
         if begins := missing_beginnings(self._app, snapshots):
             headers[BEGIN] = bounded_text(begins)

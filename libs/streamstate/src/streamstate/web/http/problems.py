@@ -41,7 +41,7 @@ class Problem(StreamStateError):
         self.kind = kind
         self.detail = detail
         self.members = members
-        self.headers = {"Retry-After": str(RETRY_AFTER_S)} if status == 503 else {}
+        self.headers = {"Retry-After": str(RETRY_AFTER_S)} if status in (429, 503) else {}
 
 
 def for_callers(problem: dict[str, Any]) -> dict[str, Any]:

@@ -36,6 +36,9 @@ AGE = "State-Age-Ms"
 STATE_BYTES = "State-Bytes"
 """The bytes of state read for an answer, told by an instance to the gateway, which charges them to the caller."""
 
+PRICED_BYTES = 16 * 1024
+"""Bytes of state at the price of a read, as they are decoded and most are folded once more. Less is not told."""
+
 SERVED_BY = "Served-By"
 """The answering instance; `standby` for a substitute of an unreachable owner."""
 

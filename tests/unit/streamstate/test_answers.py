@@ -169,6 +169,11 @@ def test_a_time_out_of_the_times_of_the_records_is_refused_with_row_and_unit(num
         require_within(Path("rows"), rows(NOW, number), SPAN)
 
 
+def test_seconds_are_no_times_after_a_record_of_1970_either() -> None:
+    assert [moment in Span(5, NOW) for moment in (5, NOW // 1_000, NOW - 1)] == [True, False, True]
+    assert Span(5, NOW).unit(NOW // 1_000 - 1) == "seconds"
+
+
 def test_rows_are_ordered_by_time_within_their_partition() -> None:
     keys = [str(number % 50) for number in range(400)]
     times = pa.array([(number * 7919) % 1_000 for number in range(400)], pa.timestamp("ms", tz="UTC"))

@@ -7,6 +7,9 @@ from typing import NamedTuple
 _UNITS = {"seconds": (1_000, 1), "microseconds": (1, 1_000), "nanoseconds": (1, 1_000_000)}
 """By unit, what a number is multiplied by, and divided by, for milliseconds."""
 
+_SECONDS = range(10**8, 10**11)
+"""Seconds since 1970 of times from 1973 on; as milliseconds, they are before 1974."""
+
 
 class Span(NamedTuple):
     """The times of the first record, and of the latest, or the present if it is later. Milliseconds since 1970."""
@@ -15,7 +18,10 @@ class Span(NamedTuple):
     last: int
 
     def __contains__(self, moment: object) -> bool:
-        return isinstance(moment, int) and self.first <= moment <= self.last
+        if not isinstance(moment, int) or not self.first <= moment <= self.last:
+            return False
+        # After a record dated 1970, all seconds of today would be milliseconds of that January.
+        return moment not in _SECONDS or moment * 1_000 > self.last
 
     def unit(self, number: int) -> str:
         """The unit in which `number` would be a time within, other than milliseconds; empty without one."""

@@ -214,7 +214,8 @@ def _add_streams(routes: Routes, owners: Owners, streams: Streams, watch: Watch,
     path = f"{needs.USER_PATH}/stream"
     streaming = resolver(user_stream, path, partial(needs.of_user, owners, READ))
     routes.add(path, "user-stream", streaming, summary, profiles, LONG, [documents.PARTS, LAST], READ)
-    routes.add("/v1/system", "system", system_now, "Services, partitions and their owners", Answer.like(EXAMPLE_STATE))
+    asking = resolver(system_now, "/v1/system", lambda *_: needs.SYSTEM)
+    routes.add("/v1/system", "system", asking, "Services, partitions and their owners", Answer.like(EXAMPLE_STATE))
     states = Answer(SystemState, ServerSentEvent(SYSTEM, "", msgspec.json.encode(EXAMPLE_STATE)))
     routes.add("/v1/system/stream", "system-stream", system_stream, summary, states)
 

@@ -22,6 +22,8 @@ DEMAND_COST = 5
 """Price of a request that may wait for a fresher state."""
 
 DOCUMENT = Needs({READ}, 20)
+SYSTEM = Needs({ADMIN}, 10)
+"""All instances are asked."""
 SEARCH_COST, EXPORT_COST = 200, 50
 """A search reads many keys; an export may be long."""
 
@@ -33,6 +35,9 @@ ANSWER_BYTES = 64 * 1024
 
 BODY_BYTES = 16 * 1024
 """Bytes of a request's body at the price of a read."""
+
+PARAMETERS = 20
+"""Parameters of a query at the price of a read."""
 
 
 def of_view(known: ServiceMap, view: ViewEntry, text: str, request: Request) -> Needs:

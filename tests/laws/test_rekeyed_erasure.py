@@ -1,15 +1,31 @@
-"""A deleted user is in no state of a profile with the key from the value, by whatever way the state is reached."""
+"""A deleted user is in no state of a profile with the key from the value, by whatever way the state is reached.
+
+Ways: on, another profile, another topic with the keys, a release beside, a backup, training sets and replays, a
+compacted archive, and a reset with everything made anew.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from dataclasses import replace
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
+from confluent_kafka import Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamstate.erasure.applying import personal
+from streamstate.erasure.applying import Erased, personal
+from streamstate.erasure.deletions import erased
 from streamstate.erasure.stream import Erasure
+from streamstate.history.answers.feed import MergedLogs, dated
+from streamstate.history.answers.past import Past, behind
+from streamstate.history.archive.compaction import compact
+from streamstate.history.archive.files import Archive
+from streamstate.history.archive.rows import batch, row
+from streamstate.history.archive.segments import Segment
+from streamstate.keys import MARKER_HEADER
 from streamstate.processing.decode import RawRecord
 from streamstate.profile.file import parse
 from streamstate.state.memory import MemoryStore
@@ -86,11 +102,74 @@ class Deployed(Chain):
         answer = msgspec.to_builtins(self.view(self.app.name, user))
         return int(answer["orders"]) if answer else 0
 
+    def left_out(self) -> Erased:
+        """The records of deleted users, as replays and archives leave them out."""
+        ids = {topic: self.world.topics.origin(topic).id for topic in self.app.topics}
+        deletions = self.world.deletions.present()
+        asked = {p: deletions.asked(self.app.name, p, ids) for p in range(self.partitions)}
+        return {place: of for p, each in asked.items() for place, of in erased(each, p, self.app.rekeyed).items()}
+
+    def replayed(self) -> dict[int, int]:
+        """The answers of a training set or of `replay`, at the end of the topic with the keys."""
+        view = next(view for view in self.app.views if view.name == self.app.name)
+        own = behind(self.app, view)
+        records = [dated(self.messages(p), own.sources[0], 0, p, {}) for p in range(self.partitions)]
+        origins = {topic: self.world.topics.origin(topic) for topic in own.topics}
+        past = Past(own, origins, MergedLogs(records), {}, self.left_out())
+        past.advance_until(2**62)
+        answers = {user: msgspec.to_builtins(past.answer(view.ask(str(user)))) for user in USERS}
+        return {user: answer["orders"] if answer else 0 for user, answer in answers.items()}
+
+    def messages(self, partition: int) -> list[Message]:
+        """The records of a partition of the topic with the keys, as of Kafka's client."""
+        return [
+            Message(
+                self.keyed,
+                partition,
+                offset,
+                key,
+                value,
+                [(MARKER_HEADER, marker)] if marker else None,
+                None,
+                (1, time),
+            )
+            for offset, time, key, value in self.logs[partition]
+            for marker in (self.markers[partition].get(offset),)
+        ]
+
+    def archived(self, folder: str) -> bytes:
+        """The values in the compacted archive of the topic with the keys."""
+        archive, values = Archive(folder), b""
+        for partition in range(self.partitions):
+            place = self.keyed, partition
+            if rows := [row(message) for message in self.messages(partition)]:
+                archive.write(place, Segment(0, len(rows) - 1), self.keyed, [batch(rows)])
+                compact(archive, place, self.left_out().get(place, {}))
+                kept = (value for each in archive.read(place, 0) for value in each["value"].to_pylist())
+                values += b"".join(filter(None, kept))
+        return values
+
     def holds(self, user: int) -> bool:
         """Whether anything in the state is of the user."""
         (_, users), *_ = self.app.user_folds
         reads = [place.read for place in users.places(self.app.sources[0].key.parse(str(user)))]
         return any(any(of.values) for of in self.store.read(dict.fromkeys(self.claims, reads)).values())
+
+
+class Staged(Deployed):
+    """A release beside `live`, from the same topic with the keys, which only the live release writes."""
+
+    def __init__(self, live: Deployed) -> None:
+        self.live = live
+        super().__init__(live.app.name, live.world)
+
+    def begin(self) -> None:
+        self.app = replace(self.app, name=f"{self.live.app.name}-b", release_of=self.live.app.name)
+        self.logs, self.markers = self.live.logs, self.live.markers
+        super().begin()
+
+    def send(self, size: int = 99) -> None:
+        """The live release sends."""
 
 
 class Ids(FixedTopics):
@@ -130,11 +209,26 @@ class World:
         for profile in self.profiles.values():
             profile.begin() if name == "begin" else getattr(profile, name)(size)
 
+    def go_on(self, act: Any) -> None:
+        match act:
+            case int(user), int(partition):
+                self.order(user, partition)
+            case "begin":
+                self.act("begin")
+            case str(name):
+                self.deploy(name)
+            case steps:
+                for step in steps:
+                    self.act(*step)
+
     def require_remaining(self) -> None:
         """Each profile has exactly the remaining orders, once its stream has come to the end."""
         for act in ("send", "fold"):
             self.act(act)
-        for profile in self.profiles.values():
+        for profile in [*self.profiles.values(), *map(Staged, self.profiles.values())]:
+            if isinstance(profile, Staged):
+                profile.fold()
+            assert profile.replayed() == {user: self.remaining[user] for user in USERS}
             assert {user: profile.count(user) for user in USERS} == {user: self.remaining[user] for user in USERS}
             assert {user: profile.holds(user) for user in USERS} == {user: self.remaining[user] > 0 for user in USERS}
 
@@ -143,31 +237,28 @@ ORDERS = st.tuples(st.sampled_from(USERS), st.integers(0, INPUTS - 1))
 STEPS = st.lists(st.tuples(st.sampled_from(["send", "fold"]), st.integers(1, 4)), max_size=3)
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(before=st.lists(ORDERS | st.sampled_from(["wide", "named", "begin"]) | STEPS, max_size=25), during=STEPS)
 def test_a_deleted_user_is_in_no_state(before: list[Any], during: list[Any]) -> None:
     """`sales` is asked and the others follow; orders that a stream was still sending at the deletion are deleted."""
     world = World()
     for act in before:
-        match act:
-            case int(user), int(partition):
-                world.order(user, partition)
-            case "begin":
-                world.act("begin")
-            case str(name):
-                world.deploy(name)
-            case steps:
-                for step in steps:
-                    world.act(*step)
+        world.go_on(act)
+    backups = {name: deepcopy(profile.store) for name, profile in world.profiles.items()}
     world.deletions.request(world.profiles["sales"].app, "1")
     world.remaining[1] = 0
-    for step in during:
-        world.act(*step)
+    world.go_on(during)
     world.act("begin")
     world.require_remaining()
+    for name, backup in backups.items():
+        world.profiles[name].store = backup
+    world.act("begin")
     for name in PROFILES:
         world.deploy(name)
     world.require_remaining()
+    for profile in world.profiles.values():
+        with TemporaryDirectory() as folder:
+            assert b'"id":1,' not in profile.archived(folder)
     for profile in world.profiles.values():
         profile.lose()
     world.require_remaining()

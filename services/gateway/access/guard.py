@@ -16,7 +16,7 @@ import structlog
 from services.gateway.access.callers import Caller, of_key
 from services.gateway.access.limits import REDIS_S, Limiter, OwnBuckets, SharedBuckets, Spent
 from services.gateway.access.tokens import BadToken, Tokens
-from services.gateway.needs import ANSWER_BYTES, BODY_BYTES
+from services.gateway.needs import ANSWER_BYTES, BODY_BYTES, PARAMETERS
 from services.gateway.routing.owners import RELEASE
 from services.gateway.settings import AccessSettings
 from streamstate.errors import Misconfigured
@@ -132,8 +132,9 @@ class Access(Guard):
             raise forbidden(f"the header {RELEASE} needs the scope admin; ask without it, or use a key that has it")
         return requests
 
-    def received(self, caller: Caller, body: bytes) -> None:
-        self._limiter.charge(f"{caller.name}:{COST}", len(body) // BODY_BYTES)
+    def received(self, caller: Caller, query: bytes, body: bytes) -> None:
+        further = query.count(b"&") // PARAMETERS + len(body) // BODY_BYTES
+        self._limiter.charge(f"{caller.name}:{COST}", further)
 
     async def admit(self, caller: Caller, call: Call, receipt: Spent, method: str) -> Mapping[str, str]:
         refusal = _refusal(caller, call.needs)

@@ -143,7 +143,10 @@ class Asgi:
             if not path:
                 raise bad_path()
             # The body is read before the request counts as in flight: slow clients keep no others out.
-            body = await self._body(caller, receive) if scope["method"] == "POST" else None
+            timeout_s = BODY_SHARE * self._settings.deadline_ms / 1000
+            body = await read_body(receive, timeout_s) if scope["method"] == "POST" else None
+            if caller is not None:
+                self._guard.received(caller, scope["query_string"], body or b"")
             self._require_place(path)
             matched, arguments = self._match(path, scope["method"])
             route = matched.path
@@ -183,12 +186,6 @@ class Asgi:
             return replace(stream, headers={**stream.headers, **limits})
         answer = self._guard.answered(caller, answer)
         return answer._replace(headers={**answer.headers, **limits})
-
-    async def _body(self, caller: Any, receive: Any) -> bytes:
-        body = await read_body(receive, BODY_SHARE * self._settings.deadline_ms / 1000)
-        if caller is not None:
-            self._guard.received(caller, body)
-        return body
 
     def _require_place(self, path: str) -> None:
         """Raise a 503 `Problem` while too many requests are in flight, apart from probes."""

@@ -48,8 +48,8 @@ class Guard:
         Raises a 429 `Problem`, and a 403 `Problem` for `headers` that the caller may not send.
         """
 
-    def received(self, caller: Any, body: bytes) -> None:
-        """Charge the body of a request before it is decoded."""
+    def received(self, caller: Any, query: bytes, body: bytes) -> None:
+        """Charge query and body of a request before they are decoded."""
 
     async def admit(self, caller: Any, call: Call, receipt: Any, method: str) -> Mapping[str, str]:  # noqa: ARG002
         """Further headers of the answer to `call`. Raises a 403 or 429 `Problem`."""

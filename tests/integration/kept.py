@@ -9,6 +9,7 @@ from secrets import token_hex
 from typing import Any
 
 from devkit import topics
+from devkit.cluster.states import States
 from devkit.events import records
 from devkit.lab.archived import archive, contents
 from devkit.servers.child_process import Child, free_port
@@ -16,10 +17,9 @@ from services.events import LISTENING_EVENTS
 from streamstate.app import App
 from streamstate.cli.services import Deployment, deployments
 from streamstate.deployment.overrides import renamed
+from streamstate.kafka.admin import Topics
 from streamstate.kafka.producer import producer
 from streamstate.settings import CommandSettings
-from streamstate.state.redis import RedisStore
-from streamstate.state.redis_connections import connect
 from streamstate.verify.check import Check
 from streamstate.verify.redis_state import RedisState
 from tests.deployment import Stream
@@ -41,12 +41,13 @@ class Kept:
 
     def __post_init__(self) -> None:
         self.kafka = self.releases.cluster.kafka.bootstrap
-        self.client = connect(self.releases.cluster.redis.url, 5.0)
-        self.store = RedisStore(self.client, self.name)
         outputs = (*self.app.emits, *(totals.topic for totals in self.app.totals))
         self.names = {topic: f"{self.name}-{topic}" for topic in (*self.app.topics, *outputs)}
         dead_letters = renamed(self.app, self.name, self.names).dead_letters
         self.releases.create(*self.names.values(), dead_letters, partitions=PARTITIONS)
+        inputs = {self.name: [self.names[topic] for topic in self.app.topics]}
+        self.states = States(Topics(self.kafka), self.releases.cluster.redis.url, inputs)
+        self.client = self.states.client
 
     @property
     def settings(self) -> CommandSettings:
@@ -57,11 +58,6 @@ class Kept:
     def deployed(self) -> Deployment:
         [of] = deployments(self.settings, [self.app.name])
         return of
-
-    @property
-    def ends(self) -> dict[tuple[str, int], int]:
-        places = [(self.names[topic], p) for topic in self.app.topics for p in range(PARTITIONS)]
-        return self.deployed.topics.ends(places)
 
     @contextmanager
     def stream(self, make: Callable[..., Child] | None = None, **settings: str) -> Iterator[Stream]:
@@ -77,19 +73,15 @@ class Kept:
             self.settle()
         return stream
 
-    @property
-    def positions(self) -> dict[tuple[str, int], int]:
-        snapshots = self.store.read({partition: [] for partition in range(PARTITIONS)})
-        return {place: snapshots[place[1]].positions.get(place[0], 0) for place in self.ends}
-
     def settle(self) -> None:
-        until(lambda: self.positions == self.ends, "the build")
+        until(self.states.caught_up, "the build")
 
     def keep(self, deleted: float = 0.5, **shares: float) -> None:
         """Archive the first part of each topic, by default 60 %, and delete the share `deleted` from Kafka."""
         of_topics = {self.names[topic]: shares.get(topic.replace("-", "_"), 0.6) for topic in self.app.topics}
         archive(str(self.folder), self.kafka, {topic: share for topic, share in of_topics.items() if share})
-        topics.cut(self.kafka, {place: int(deleted * end) for place, end in self.ends.items() if of_topics[place[0]]})
+        ends = self.states.ends()[self.name]
+        topics.cut(self.kafka, {place: int(deleted * end) for place, end in ends.items() if of_topics[place[0]]})
 
     def empty(self) -> None:
         self.client.delete(*self.client.scan_iter(f"{{{self.name}:*"))
@@ -113,5 +105,5 @@ class Kept:
 
     def move(self) -> None:
         """Wait until the state has moved on."""
-        before = sum(self.positions.values())
-        until(lambda: sum(self.positions.values()) > before, "a commit")
+        before = self.states.folded()
+        until(lambda: self.states.folded() > before, "a commit")

@@ -16,6 +16,7 @@ from confluent_kafka import Message, Producer
 from typer.testing import CliRunner
 
 from devkit.cluster.local_cluster import LocalCluster, variables
+from devkit.cluster.states import States
 from devkit.servers.child_process import Child
 from devkit.topics import create as create_topics
 from streamstate.app import App
@@ -25,7 +26,6 @@ from streamstate.deployment.overrides import renamed
 from streamstate.kafka.admin import Topics
 from streamstate.releases.pointer import Pointer
 from streamstate.settings import CommandSettings
-from streamstate.state.redis import RedisStore
 from streamstate.state.redis_connections import connect
 from streamstate.verify.check import Check
 from tests.deployment import Start
@@ -85,20 +85,13 @@ class Releases:
         formats = {"formats": json.loads(settings.get("FORMATS", "{}")), "registry": settings.get("REGISTRY", "")}
         own = {**self.cluster.settings.model_dump(), **formats, "name": name, "topics": topics}
         command = CommandSettings.model_validate(own)
-        store = RedisStore(connect(self.cluster.redis.url, 5.0), name)
         stream = self.make(f"services.{app.name}", name, topics, GROUP=f"team.{name}", **settings)
         stream.start()
         try:
             yield stream
             (deployed,) = deployments(command, [app.name])
-            width = max(deployed.topics.partitions(topic) for topic in other.topics)
-            ends = deployed.topics.ends([(t, p) for t in other.topics for p in range(deployed.topics.partitions(t))])
-
-            def reached() -> bool:
-                snapshots = store.read({partition: [] for partition in range(width)})
-                return all(snapshots[p].positions.get(topic, 0) == end for (topic, p), end in ends.items())
-
-            until(reached, f"{name} to catch up")
+            states = States(deployed.topics, self.cluster.redis.url, {name: other.topics})
+            until(states.caught_up, f"{name} to catch up")
             report = Check(deployed.recounted, command).run()
             assert report.records > 0
             assert report.differences == []

@@ -58,7 +58,9 @@ def test_a_deleted_user_stays_deleted(played: Kept) -> None:
     asked.request(played.deployed.app, "7")
 
     def counted() -> int:
-        snapshots = played.store.read({partition: [Fields("numbers:7")] for partition in range(PARTITIONS)})
+        snapshots = played.states.store(played.name).read(
+            {partition: [Fields("numbers:7")] for partition in range(PARTITIONS)}
+        )
         return sum(snapshot.values[0].get("#", 0) for snapshot in snapshots.values())
 
     assert counted() == PLAYS // USERS
@@ -115,7 +117,7 @@ def test_what_cannot_be_built_is_refused_with_the_reason(played: Kept) -> None:
     second.rename(away)
     with played.stream() as stream:
         stream.refused(f"the archive {played.folder} lacks the offsets", f"of {topic}:0", "bring their file back")
-        assert played.positions[topic, 0] == 0
+        assert played.states.positions(played.name)[topic, 0] == 0
         away.rename(second)
         played.settle()
     gone = shutil.move(played.folder / topic, played.folder / "gone")

@@ -5,7 +5,7 @@ import re
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -154,47 +154,44 @@ def measure(home: Path, report: Report) -> None:
     with Redis(home, free_port()) as redis:
         lab, records = Lab(redis), events()
         report.profiles += [*of_events(lab, records), *of_features(lab, records), *of_reads(lab), of_plan(lab, records)]
-        report.profiles += [*of_lines(), *of_newcomer()]
+        report.profiles += of_lines()
 
 
-def of_events(lab: Lab, records: Sequence[RawRecord]) -> list[Target]:
-    """CPU an event in paired rounds, and the memory of rankings and histories."""
+def of_events(lab: Lab, records: Sequence[RawRecord]) -> Iterator[Target]:
+    """CPU an event beside a fold written by hand, and the memory of rankings and histories."""
     say("folding profiles beside a fold written by hand")
-    by_kind = {
-        "metrics, not compact": (1.05, structs.replace(Metrics.declared, compact=False)),
-        "metrics": (1.3, Metrics.declared),
-        "windows of 1 h, 7 d, 30 d": (1.6, over("windowed", EVER, "1h", "7d", "30d")),
+    hand, windowed = App("hand", (Fold((PLAYS,), by_hand),)), app(over("windowed", EVER, "1h", "7d", "30d"))
+    beside = {
+        "metrics, not compact": (1.05, app(structs.replace(Metrics.declared, compact=False))),
+        "metrics": (1.3, app(Metrics.declared)),
+        "windows of 1 h, 7 d, 30 d": (1.6, windowed),
     }
-    apps = [App("hand", (Fold((PLAYS,), by_hand),)), *(app(declared) for _, declared in by_kind.values())]
-    _warm_up, *rounds = [[lab.fold(of, records)[1] for of in apps] for _ in range(1 + ROUNDS)]
-    targets = []
-    for n, (kind, (limit, _)) in enumerate(by_kind.items(), start=1):
-        ratio = statistics.median(used[n] / used[0] for used in rounds)
-        targets.append(Target(f"CPU an event over a fold by hand: {kind}", ratio, limit, unit="x"))
-    lab.fold(apps[3], records)
-    history = lab.memory(":events") / (EVENTS * len(KINDS))
-    lab.fold(apps[2], records)
+    yield from _ratios(lab, records, "CPU an event over a fold by hand: {}", hand, beside)
     decoded = [(key, msgspec.json.decode(value or b"", type=ListeningEvent)) for _, _, key, value in records]
-    values = len({(key, *each) for key, event in decoded for each in enumerate(event.ids())})
-    compact = lab.memory(".values") / values
-    return [
-        *targets,
-        Target("memory of a ranked value, with keys", compact, 16, unit="bytes"),
-        Target("memory of a play and kind in windows, with keys", history, 20, unit="bytes"),
-    ]
+    values = len({(key, *ranked) for key, event in decoded for ranked in enumerate(event.ids())})
+    lab.fold(app(Metrics.declared), records)
+    yield Target("memory of a ranked value, with keys", lab.memory(".values") / values, 16, unit="bytes")
+    lab.fold(windowed, records)
+    history = lab.memory(":events") / (EVENTS * len(KINDS))
+    yield Target("memory of a play and kind in windows, with keys", history, 20, unit="bytes")
 
 
-def of_features(lab: Lab, records: Sequence[RawRecord]) -> list[Target]:
-    """CPU an event of a profile with a feature over that of the profile without, in paired rounds."""
+def of_features(lab: Lab, records: Sequence[RawRecord]) -> Iterator[Target]:
+    """CPU an event of a profile with a feature over that of the profile without."""
     say("folding profiles with a rule, an index and a key from the value")
-    apps = [profile_app(parse(text)) for text in (PLAIN, *(text for _, text in FEATURES.values()))]
-    _warm_up, *rounds = [[lab.fold(of, records)[1] for of in apps] for _ in range(1 + ROUNDS)]
-    return [
-        Target(
-            f"CPU an event with {what} over without", statistics.median(u[n] / u[0] for u in rounds), limit, unit="x"
-        )
-        for n, (what, (limit, _)) in enumerate(FEATURES.items(), start=1)
-    ]
+    beside = {what: (limit, profile_app(parse(text))) for what, (limit, text) in FEATURES.items()}
+    return _ratios(lab, records, "CPU an event with {} over without", profile_app(parse(PLAIN)), beside)
+
+
+def _ratios(
+    lab: Lab, records: Sequence[RawRecord], what: str, first: App, beside: Mapping[str, tuple[float, App]]
+) -> Iterator[Target]:
+    """The CPU of apps over that of `first`, in paired rounds after a warm-up. beside: a limit and the app, by name."""
+    apps = [first, *(other for _, other in beside.values())]
+    _warm_up, *rounds = [[lab.fold(each, records)[1] for each in apps] for _ in range(1 + ROUNDS)]
+    for number, (name, (limit, _)) in enumerate(beside.items(), start=1):
+        ratio = statistics.median(used[number] / used[0] for used in rounds)
+        yield Target(what.format(name), ratio, limit, unit="x")
 
 
 def of_reads(lab: Lab) -> list[Target]:
@@ -225,22 +222,15 @@ def of_plan(lab: Lab, records: Sequence[RawRecord]) -> Target:
     return Target("`profile plan`: error of the memory", abs(estimate / truth - 1), 0.2, unit="%")
 
 
-def of_lines() -> list[Target]:
-    """The lines of services with everything."""
-    texts = {name: [path.read_text() for path in Path("services", name).glob("*.py")] for name in LINES}
-    lines = {name: sum(map(str.count, held, ["\n"] * len(held))) for name, held in texts.items()}
-    return [Target(f"lines of {name}, with recount", lines[name], most, unit="lines") for name, most in LINES.items()]
-
-
-def of_newcomer() -> list[Target]:
-    """The size of the guide's profile of four measures, and of the smallest service."""
+def of_lines() -> Iterator[Target]:
+    """What a newcomer meets: the lines of services and of a profile, and the names of the smallest service."""
+    for name, most in LINES.items():
+        lines = sum(path.read_text().count("\n") for path in Path("services", name).glob("*.py"))
+        yield Target(f"lines of {name}, with recount", lines, most, unit="lines")
     declared = re.search(r"^```yaml\n#[^\n]*\n(.*?)^```", Path("docs/profile.md").read_text(), re.DOTALL | re.MULTILINE)
-    lines = declared[1].count("\n") if declared else 0
+    yield Target("lines of a profile of four measures", declared[1].count("\n") if declared else 0, 12, unit="lines")
     tree = ast.parse(Path("services/words/model.py").read_text())
     imported = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     ours = [node for node in imported if (node.module or "").startswith("streamstate")]
-    return [
-        Target("lines of a profile of four measures", lines, 12, unit="lines"),
-        Target("names of the library in words", sum(len(node.names) for node in ours), 8, unit="names"),
-        Target("modules of the library in words", len(ours), 3, unit="modules"),
-    ]
+    yield Target("names of the library in words", sum(len(node.names) for node in ours), 8, unit="names")
+    yield Target("modules of the library in words", len(ours), 3, unit="modules")

@@ -46,8 +46,8 @@ class Fleet:
         return known(self.url, range(1, KNOWN + 1))
 
     def differences(self) -> list[str]:
-        """What `make verify` finds."""
-        reports = recounted(self.cluster.settings)
+        """What `streamstate verify` finds in the services of the cluster."""
+        reports = recounted(self.cluster.settings, *self.cluster.services)
         return [str(difference) for report in reports for difference in report.differences]
 
     def start(self, *instances: str) -> None:

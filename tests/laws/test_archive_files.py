@@ -168,7 +168,7 @@ def test_a_damaged_or_foreign_file_is_an_error_and_stays(tmp_path: Path, damage:
     DAMAGES[damage](tmp_path / "plays" / "3" / Segment(10, 19).name)
     (last,) = archive.segments(PLACE)[1:]
     with pytest.raises(StreamStateError, match=r"cannot be read .*copy"):
-        list(archive.rows(PLACE, last))
+        list(archive.rows(PLACE, [last]))
     if damage != "flipped":
         with pytest.raises(StreamStateError, match="copy"):
             archive.topic_id(PLACE)

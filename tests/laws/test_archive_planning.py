@@ -1,6 +1,7 @@
 """Laws of the archiver's decisions, and of the compaction."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamstate.errors import StreamStateError
 from streamstate.history.archive.compaction import compact, planned
 from streamstate.history.archive.files import EMPTIED, Archive, Archived
 from streamstate.history.archive.planning import Unarchived, is_due, joins
@@ -87,7 +89,7 @@ def test_small_files_are_joined_and_records_of_deleted_users_are_in_no_file(tmp_
     assert offsets(archive.read(PLACE, 0)) == kept
     assert compact(archive, PLACE, erased) == planned(archive, PLACE, erased) == (0, 0)
     assert compact(archive, PLACE, {b"2": 60}).files == 1
-    assert offsets(archive.rows(PLACE, Segment(0, 59))) == [n for n in kept if n % 3 != 2]
+    assert offsets(archive.rows(PLACE, [Segment(0, 59)])) == [n for n in kept if n % 3 != 2]
 
 
 def test_of_a_deleted_users_derived_record_the_marker_stays(tmp_path: Path) -> None:
@@ -130,6 +132,36 @@ def test_a_kill_at_any_step_loses_no_record(tmp_path: Path, monkeypatch: pytest.
     compact(archive, PLACE, {})
     assert archive.segments(PLACE) == [Segment(0, 59)]
     assert offsets(archive.read(PLACE, 0)) == list(range(60))
+
+
+class Overlapped(Archive):
+    """An archive in which another compaction, `meanwhile`, runs as a whole before the listing number `moment`."""
+
+    def __init__(self, uri: str, moment: int, meanwhile: Callable[[], object]) -> None:
+        super().__init__(uri)
+        self.moment, self._meanwhile = moment, meanwhile
+
+    def files(self, place: tuple[str, int]) -> list[Archived]:
+        self.moment -= 1
+        if self.moment == 0:
+            self._meanwhile()
+        return super().files(place)
+
+
+@pytest.mark.parametrize("moment", range(1, 8))
+@pytest.mark.parametrize("file_bytes", [1, 1 << 20])
+def test_of_two_compactions_at_a_time_one_is_refused_or_neither_does_harm(
+    tmp_path: Path, file_bytes: int, moment: int
+) -> None:
+    archive = filled(tmp_path)
+    kept = [n for n in range(60) if n % 3 != 1]
+    overlapped = Overlapped(str(tmp_path), moment, lambda: compact(archive, PLACE, {b"1": 60}, file_bytes))
+    with suppress(StreamStateError, FileNotFoundError):
+        # It has read of fewer deletions before.
+        compact(overlapped, PLACE, {b"1": 3}, file_bytes)
+    if overlapped.moment > 0:
+        compact(archive, PLACE, {b"1": 60}, file_bytes)
+    assert offsets(archive.read(PLACE, 0)) == kept
 
 
 class MovingFiles:

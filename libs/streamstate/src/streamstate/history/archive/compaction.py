@@ -3,7 +3,7 @@
 Of a deleted user's record in a derived topic, the marker stays: see `EMPTIED`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from streamstate.errors import StreamStateError
 from streamstate.history.archive.files import EMPTIED, SCHEMA, Archive, Archived, Place
 from streamstate.history.archive.planning import joins
-from streamstate.history.archive.segments import FILE_BYTES, Segment, covered, superseded
+from streamstate.history.archive.segments import FILE_BYTES, Segment, superseded
 from streamstate.keys import MARKER_HEADER
 
 Erased = Mapping[bytes, int]
@@ -32,7 +32,7 @@ def compact(archive: Archive, place: Place, erased: Erased, file_bytes: int = FI
     """Compact the files of a partition.
 
     Readers and writers may run: a file is deleted only when a complete file has its offsets. After a kill, the next
-    call goes on.
+    call goes on. Raises `StreamStateError`, or `FileNotFoundError`, when another compaction was faster.
     """
     gone = superseded(archive.segments(place))
     archive.delete(place, gone)
@@ -40,15 +40,11 @@ def compact(archive: Archive, place: Place, erased: Erased, file_bytes: int = FI
     rewritten, left_out = len(gone), 0
     for group in joins(archive.files(place), file_bytes):
         rewritten += len(group)
-        segment = Segment(group[0].segment.first, max(each.segment.last for each in group))
-        rows = archive.read(place, segment.first, segment.last + 1)
-        left_out += _rewrite(archive, place, segment, rows, erased)
-        # The files of the group hold the records of deleted users.
-        archive.delete(place, {each.segment for each in group} - {segment})
+        left_out += _rewrite(archive, place, group, erased)
     for file in archive.files(place):
         if holds(archive, place, file, erased):
             rewritten += 1
-            left_out += _rewrite(archive, place, file.segment, archive.rows(place, file.segment), erased)
+            left_out += _rewrite(archive, place, [file], erased)
     return Outcome(rewritten, left_out)
 
 
@@ -63,7 +59,7 @@ def planned(archive: Archive, place: Place, erased: Erased, file_bytes: int = FI
 def holds(archive: Archive, place: Place, file: Archived, erased: Erased) -> bool:
     """Whether a file has records of deleted users."""
     here = {key: before for key, before in erased.items() if before > file.segment.first}
-    rows = archive.rows(place, file.segment, ["key"], emptied=False) if here else ()
+    rows = archive.rows(place, [file.segment], ["key"], emptied=False) if here else ()
     return any(_of_deleted(batch, here).any() for batch in rows)
 
 
@@ -86,23 +82,28 @@ def _emptied(rows: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(marked, SCHEMA)
 
 
-def _rewrite(archive: Archive, place: Place, segment: Segment, rows: Iterable[pa.RecordBatch], erased: Erased) -> int:
-    """Write the file of `segment` from `rows`; returns the number of records left out or emptied."""
+def _rewrite(archive: Archive, place: Place, files: Sequence[Archived], erased: Erased) -> int:
+    """Replace consecutive `files` by one file; returns the number of records left out or emptied."""
+    parts = [file.segment for file in files]
+    segment = Segment(min(parts).first, max(part.last for part in parts))
     topic_id, left_out = archive.topic_id(place) or "", 0
 
     def kept() -> Iterator[pa.RecordBatch]:
         nonlocal left_out
-        for batch in rows:
+        for batch in archive.rows(place, parts):
             gone = _of_deleted(batch, erased)
             left_out += int((gone & (batch["timestamp_type"].to_numpy() != EMPTIED)).sum())
-            parts = [batch.filter(pa.array(~gone)), _emptied(batch.filter(pa.array(gone)))]
-            yield from pa.Table.from_batches(parts, SCHEMA).sort_by("offset").to_batches() if gone.any() else [batch]
+            both = [batch.filter(pa.array(~gone)), _emptied(batch.filter(pa.array(gone)))]
+            yield from pa.Table.from_batches(both, SCHEMA).sort_by("offset").to_batches() if gone.any() else [batch]
 
     with archive.writing(place, topic_id) as file:
         for batch in kept():
             file.add(batch)
-        if covered(archive.segments(place), segment.first) <= segment.last:
-            msg = f"files of {place[0]}:{place[1]} went away during the compaction; run it again"
+        # Another compaction may know of later deletions.
+        if not {*files} <= {*archive.files(place)}:
+            msg = f"another compaction changes {place[0]}:{place[1]}; run it again when that one has ended"
             raise StreamStateError(msg)
         file.keep(segment.name)
+    # The parts hold the records of deleted users.
+    archive.delete(place, {*parts} - {segment})
     return left_out

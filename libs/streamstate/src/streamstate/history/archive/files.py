@@ -170,10 +170,16 @@ class Archive:
                 reached, tries = section.stop, 0
 
     def rows(
-        self, place: Place, segment: Segment, columns: Sequence[str] = tuple(SCHEMA.names), *, emptied: bool = True
+        self,
+        place: Place,
+        segments: Sequence[Segment],
+        columns: Sequence[str] = tuple(SCHEMA.names),
+        *,
+        emptied: bool = True,
     ) -> Iterator[pa.RecordBatch]:
-        """All rows of a file, by offset; `emptied` as of `read`."""
-        return self._rows(place, Section(segment, segment.first, segment.last + 1), None, columns, emptied=emptied)
+        """All rows of consecutive files, by offset; `emptied` as of `read`. Raises `FileNotFoundError`."""
+        for section in sections(segments, min(segments).first):
+            yield from self._rows(place, section, None, columns, emptied=emptied)
 
     def times(self, place: Place, segment: Segment) -> tuple[int, int] | None:
         """The least and the greatest timestamp of a file, in milliseconds since 1970; None for a file without rows."""

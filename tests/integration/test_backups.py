@@ -24,6 +24,7 @@ from streamstate.cli.main import app
 from streamstate.cli.services import deployments
 from streamstate.deployment.scratch import LOCK
 from streamstate.history.backup.manifest import NAME, PARTIAL
+from streamstate.releases.command_lock import command_lock
 from streamstate.settings import CommandSettings, load
 from streamstate.state.redis_reads import tag
 from streamstate.web.http.request import POSITION
@@ -184,6 +185,8 @@ def test_a_backup_that_does_not_fit_is_refused_before_any_change(played: Deploym
     assert "was interrupted" in refusal(played, "restore", str(tmp_path / ".partial" / "x"), "metrics")
     assert "--partition is of one service" in run(played, "restore", folder, "--partition", "0").output
     assert "Replace the present state?" in refusal(played, "restore", folder, "metrics", typed="n")
+    with command_lock(played.client, played.name, "promote"):
+        assert f"`streamstate promote` has changed {played.name} since" in refusal(played, "restore", folder, "metrics")
     played.send(3)
     played.folded(103)
     [planned] = answer(played, "restore", folder, "metrics", "--dry-run")

@@ -9,6 +9,7 @@ import pytest
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.dlq.records import RECEIPT_HEADER, TOPIC_ID_HEADER
 from streamstate.kafka.producer import Headers, producer
+from streamstate.releases.command_lock import command_lock
 from streamstate.state.deletion import StateDeleter
 from streamstate.state.operations import Fields
 from streamstate.state.redis_reads import tag
@@ -99,6 +100,15 @@ def test_a_record_that_stops_the_stream_is_skipped_for_good(fragile: Fragile) ->
     assert "its offsets are from 0 to before 3" in fragile.refusal("skip", TOPIC, "0", "3", "--reason", "not there yet")
     fragile.command("reset", "--partition", "0", "--yes", "--live", status=0)
     fragile.reached(0, 3, good=2)
+
+
+CHANGES = [("throttle", "100"), ("dlq replay", "--yes"), ("reset", "--yes", "--live")]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change[0])
+def test_a_change_beside_another_is_refused(fragile: Fragile, change: tuple[str, ...]) -> None:
+    with command_lock(fragile.client, APP.name, "promote"):
+        assert "`streamstate promote` has changed fragile since" in fragile.refusal(*change)
 
 
 def test_a_dead_letter_is_replayed_once_and_counts_once(fragile: Fragile) -> None:

@@ -78,7 +78,8 @@ def skip(
         if position > offset:
             raise committed(topic, partition, offset, position)
         if not dry_run:
-            of.store.skip(partition, topic, offset, reason)
+            with of.locked("skip"):
+                of.store.skip(partition, topic, offset, reason)
     answer = Skipped(of.app.name, topic, partition, offset, position, reason, dry_run)
     verb = "would become" if dry_run else "becomes"
     text = f"{topic}:{partition}:{offset} {verb} a dead letter; {answer.service} stands at {position} there"
@@ -99,8 +100,10 @@ def allow(service: Service, topic: Topic, *, reason: Reason, dry_run: DryRun = F
     if not before:
         msg = f"Kafka has all records of {topic} from offset 0, and does not compact it: there is nothing to allow"
         raise Declined(msg)
-    for partition, begin in before.items() if not dry_run else ():
-        of.store.allow(partition, topic, Allowance(begin, reason))
+    if not dry_run:
+        with of.locked("allow"):
+            for partition, begin in before.items():
+                of.store.allow(partition, topic, Allowance(begin, reason))
     answer = Allowed(of.app.name, topic, before, reason, dry_run)
     verb = "would be" if dry_run else "is"
     text = f"the state of {answer.service} {verb} allowed to lack the records of {topic} had before these offsets"
@@ -120,8 +123,10 @@ def throttle(
     """Limit the builds of a service, running builds too, so that its Redis serves others."""
     of = deployment(service)
     partitions = max(of.topics.partitions(topic) for topic in of.app.topics)
-    for partition in () if dry_run else range(partitions):
-        of.store.throttle(partition, None if rate is None else rate / partitions)
+    if not dry_run:
+        with of.locked("throttle"):
+            for partition in range(partitions):
+                of.store.throttle(partition, None if rate is None else rate / partitions)
     answer = Throttled(of.app.name, rate, partitions, dry_run)
     verb = "would fold" if dry_run else "fold"
     text = (

@@ -1,5 +1,6 @@
 """`streamstate dlq`: list, show and replay the dead letters of a service."""
 
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -137,11 +138,13 @@ def replay(
     of = deployment(service)
     choice = Choice(partition, offset, reason)
     replay = DeadLetterReplay(of.app, of.topics, choice, again)
-    plan = replay.plan()
-    if plan.places and not dry_run:
-        warning = "Every service of these topics gets the records again, even if it has folded them before."
-        agree([_text(plan), warning], "Replay?", yes=yes)
-        plan = replay.run()
+    with nullcontext() if dry_run else of.locked("dlq replay") as lock:
+        plan = replay.plan()
+        if plan.places and lock:
+            warning = "Every service of these topics gets the records again, even if it has folded them before."
+            agree([_text(plan), warning], "Replay?", yes=yes)
+            lock.require()
+            plan = replay.run()
     answer = Replayed(of.app.name, dict(plan.topics), dict(plan.left_out), dry_run)
     output.show(answer, f"{'to be replayed' if dry_run else 'replayed'}: {_text(plan)}", as_json=as_json)
 

@@ -1,6 +1,7 @@
 """`streamstate restore`: saved states, copied into a Redis while streams and APIs run."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -122,13 +123,17 @@ def restore(
         raise typer.BadParameter(msg)
     settings = configured()
     files, taken = files_of(backup)
-    with loaded(files) as states:
-        plans = _plans(settings, services, states, partition, dry_run=dry_run)
+    with loaded(files) as states, ExitStack() as stack:
+        to_restore = _deployments(settings, services, states)
+        by_service = {} if dry_run else {of.app.release_of: of for of in to_restore}
+        locks = {name: stack.enter_context(of.locked("restore")) for name, of in by_service.items()}
+        plans = _plans(to_restore, states, partition, named=bool(services), dry_run=dry_run)
         if not dry_run:
             if any(part.replaces is not None for each in plans for part in each.answer.partitions):
                 tables = [line for each in plans for line in overview(each.answer)]
                 output.agree(tables, "Replace the present state?", yes=yes)
             for each in plans:
+                locks[each.of.app.release_of].require()
                 each.run(taken)
     lines = [line for each in plans for line in overview(each.answer)]
     lines += [each.of.commands.complete(_AFTER) for each in plans if not dry_run]
@@ -139,21 +144,22 @@ _AFTER = "restored; next, see `streamstate status SERVICE`, and check with `stre
 
 
 def _plans(
-    settings: CommandSettings,
-    services: Sequence[str] | None,
+    to_restore: Sequence[Deployment],
     states: Mapping[str, SavedPartitions],
     partition: int | None,
     *,
+    named: bool,
     dry_run: bool,
 ) -> list[Restoration]:
+    """named: whether the operator named the services, each of which must then be in the backup."""
     plans = []
-    for of in _deployments(settings, services, states):
+    for of in to_restore:
         saved = {p: client for p, client in states.get(of.app.name, {}).items() if partition in (None, p)}
         if saved:
             answer, origins = plan(of, saved, dry_run=dry_run)
             plans.append(Restoration(of, saved, origins, answer))
             plans[-1].require_deletions()
-        elif services:
+        elif named:
             part = "" if partition is None else f"partition {partition} of "
             msg = f"the backup has no state of {part}{of.app.name}; it has {', '.join(states) or 'no state'}"
             raise Declined(msg)

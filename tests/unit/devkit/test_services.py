@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -16,7 +16,7 @@ from devkit.cluster.beside import Beside
 from devkit.cluster.local_cluster import LocalCluster
 from devkit.cluster.plan import Plan
 from devkit.cluster.streams import hosted
-from devkit.demo import VARIABLES, DemoSettings, alone, environment, look_next, of_profiles, tend
+from devkit.demo import VARIABLES, DemoSettings, alone, environment, look_next, of_profiles, tend, wait_folded
 from devkit.servers.child_process import Child, free_port, require_free_port
 from streamstate.errors import Misconfigured
 from streamstate.profile import SERVICE as PROFILE
@@ -329,6 +329,41 @@ def test_releases_run_while_they_are_in_the_file(tmp_path: Path) -> None:
     assert beside.children == []
     assert not child.alive
     assert said == ["starting the release metrics-2", "stopping the release metrics-2"]
+
+
+class Folding:
+    """A demo whose topics grow, and whose first states reach their first ends only when a release runs beside them."""
+
+    def __init__(self, beside: Beside, streams: Child) -> None:
+        self.beside, self.streams, self._end = beside, streams, 0
+
+    def states(self) -> "Folding":
+        return self
+
+    def ends(self) -> int:
+        self._end += 1
+        return self._end
+
+    def caught_up(self, ends: int | None = None) -> bool:
+        return ends == 1 and any(child.alive for child in self.beside.children)
+
+    def ready(self) -> bool:
+        return True
+
+
+def test_a_release_starts_while_the_demo_still_folds(tmp_path: Path) -> None:
+    def child(name: str, _release: Any = None) -> Child:
+        return Child(name, ["sleep", "3600"], tmp_path / f"{name}.log")
+
+    demo = Folding(Beside(tmp_path / "releases.json", lambda *of: [child(*of)], print), child("streams"))
+    release = file.ByHand("127.0.0.1:8102", "services.metrics")
+    file.write(demo.beside.path, file.with_release({}, "metrics", "metrics-2", release))
+    demo.streams.start()
+    try:
+        wait_folded(cast("LocalCluster", demo))
+    finally:
+        for each in (demo.streams, *demo.beside.children):
+            each.stop()
 
 
 def test_each_free_port_is_another() -> None:

@@ -200,12 +200,18 @@ def silence_of(cluster: LocalCluster) -> str:
 
 
 def wait_folded(cluster: LocalCluster) -> None:
-    """Until the states have reached the topics' ends and all APIs are ready.
+    """Until the states have reached the topics' present ends and all APIs are ready. Staged releases start meanwhile.
 
     Raises `StreamStateError` with the reason after five minutes.
     """
     states = cluster.states()
-    cluster.streams.wait_until(lambda: states.caught_up() and cluster.ready(), timeout=FOLDED_S)
+    ends = states.ends()
+
+    def folded() -> bool:
+        cluster.beside.tend()
+        return states.caught_up(ends) and cluster.ready()
+
+    cluster.streams.wait_until(folded, timeout=FOLDED_S)
 
 
 def of_profiles(services: Iterable[str], key: int) -> Iterator[str]:

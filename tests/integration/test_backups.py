@@ -26,7 +26,7 @@ from streamstate.deployment.scratch import LOCK
 from streamstate.history.backup.manifest import NAME, PARTIAL
 from streamstate.releases.command_lock import command_lock
 from streamstate.settings import CommandSettings, load
-from streamstate.state.redis_reads import tag
+from streamstate.state.redis_reads import lock_key, tag
 from streamstate.web.http.request import POSITION
 from tests.deployment import USER, Deployment
 from tests.serving import sample, scraped
@@ -147,6 +147,7 @@ def test_a_killed_restore_leaves_the_partition_refused_and_no_redis_server(playe
     got = urllib3.request("GET", f"http://{address}/v1/users/{USER}/metrics", timeout=REQUEST_S, retries=False)
     assert (got.status, got.json()["type"].rpartition(":")[2]) == (503, "not-ready")
     assert "run the restore again" in str(played.command("status", status=1)["faults"])
+    until(lambda: not played.client.exists(lock_key(played.name)), "the lock of the killed command to end")
     [file] = Path(folder).glob("*.rdb")
     [restored] = answer(played, "restore", str(file), "metrics", "--yes")
     assert restored["partitions"][0]["replaces"] is None

@@ -42,7 +42,7 @@ commands. Results go to stdout, progress and errors to stderr. After an interrup
 
 A command that changes a service, apart from `--dry-run`, takes the lock of the service from its first look at the state
 to its end, questions included. Another such command is refused, and names the command, host and process that has the
-lock, and since when. The lock is in Redis beside the state: `{SERVICE:lock}`. It ends with its command, or 30 s after
+lock, and since when. The lock is in Redis beside the state: `{SERVICE:lock}`. It ends with its command, or 15 s after
 a command was killed; a command that lost it changes nothing more.
 
 | exit status | meaning |

@@ -15,7 +15,7 @@ from streamstate.errors import Declined
 from streamstate.state.redis_connections import Client
 from streamstate.state.redis_reads import lock_key
 
-LOCK_S = 30.0
+LOCK_S = 15.0
 """Seconds that a lock outlasts the last renewal by its command."""
 
 

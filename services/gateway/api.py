@@ -22,7 +22,7 @@ from services.gateway.routing.route import EXAMPLE_ROUTE, route, unknown_service
 from services.gateway.routing.router import Router
 from services.gateway.routing.upstream import Upstream, no_instance
 from services.gateway.search import Found, Search, search
-from services.gateway.settings import AccessSettings
+from services.gateway.settings import AccessSettings, GatewaySettings
 from services.gateway.streams.crossings import CROSSING, EXAMPLE, Crossings, rule_path
 from services.gateway.streams.polled import PolledEvents
 from services.gateway.streams.watch import Watch
@@ -31,7 +31,7 @@ from services.gateway.users import Users
 from streamstate import bootstrap
 from streamstate.keys import LONG, TEXT
 from streamstate.profile.rules.crossings import RULES, Crossing
-from streamstate.settings import GatewaySettings, load
+from streamstate.settings import load
 from streamstate.view import ADMIN, EXPLORE, READ
 from streamstate.web.access.certificates import to_instances
 from streamstate.web.client.instances import Instances

@@ -1,13 +1,44 @@
-"""Settings of access to the gateway: keys, JWTs and limits."""
+"""Settings of the gateway, and of access to it: keys, JWTs and limits."""
 
-from typing import Literal, Self
+from pathlib import Path
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, FilePath, model_validator
 
-from streamstate.deployment.connections import REDIS_URL, RedisSettings, RedisUrl
+from streamstate.deployment.address import ADDRESSES
+from streamstate.deployment.connections import REDIS_URL, HttpSettings, RedisSettings, RedisUrl
 
 Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 """Signature algorithms with public keys: no public key can be taken for a shared secret."""
+
+
+class GatewaySettings(HttpSettings):
+    """The gateway."""
+
+    instances: dict[str, Annotated[str, Field(pattern=ADDRESSES)]] = Field(
+        {"metrics": "127.0.0.1:8101", "names": "127.0.0.1:8201", "recommendations": "127.0.0.1:8301"},
+        description='instances by service: {"metrics": "a:8101,b:8101"}',
+    )
+    services: dict[str, str] = Field(
+        {},
+        description="Kubernetes Services by service: EndpointSlices replace INSTANCES",
+    )
+    namespace: str = Field("default", description="Kubernetes namespace of SERVICES")
+    releases: Path | None = Field(None, description="file of staged releases")
+    requests_in_flight_per_instance: int = Field(
+        512,
+        ge=1,
+        description="parallel requests of a worker to an instance; beyond: another instance, or 503",
+    )
+    origins: tuple[Annotated[str, Field(pattern=r"^\*$|^https?://[^/?#]+$")], ...] = Field(
+        (),
+        description='origins of browser pages: ["https://app.company"], or ["*"]',
+    )
+    owners_ttl_s: float = Field(2.0, gt=0, description="seconds between two reads of the owner maps")
+    names_cached: int = Field(200_000, ge=1, description="names in the cache; 100,000 take about 30 MB")
+    streams: int = Field(1_000, ge=0, description="event streams of a worker; beyond: 503")
+    heartbeat_s: float = Field(15.0, gt=0, description="seconds without an event before a comment")
+    watch_ms: int = Field(200, ge=10, description="time of a look at all watched users")
 
 
 class AccessSettings(RedisSettings):

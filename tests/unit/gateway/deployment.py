@@ -12,7 +12,7 @@ from services.gateway.api import build as build_gateway
 from services.gateway.routing.owners import Owners
 from services.gateway.routing.router import Router
 from services.gateway.routing.upstream import Upstream
-from services.gateway.settings import AccessSettings
+from services.gateway.settings import AccessSettings, GatewaySettings
 from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES
 from services.recommendations.api import Pool
@@ -22,7 +22,7 @@ from services.recommendations.model import app as recommendations
 from services.recommendations.settings import PoolSettings, WindowSettings
 from streamstate.app import App
 from streamstate.keys import LONG, partition_of
-from streamstate.settings import ApiSettings, GatewaySettings, load
+from streamstate.settings import ApiSettings, load
 from streamstate.state.memory import MemoryStore
 from streamstate.state.store import Origin
 from streamstate.testing import Driver, FixedTopics, MemoryReader

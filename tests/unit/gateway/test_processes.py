@@ -114,8 +114,8 @@ TRACE, CALLER = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 OFF = """
 import sys
 from services.gateway.api import build
-from services.gateway.settings import AccessSettings
-from streamstate.settings import GatewaySettings, load
+from services.gateway.settings import AccessSettings, GatewaySettings
+from streamstate.settings import load
 build(load(GatewaySettings), {}, load(AccessSettings))
 import streamstate.spark.query, streamstate.web.api
 # redis-py imports the metrics of OpenTelemetry where they are installed.

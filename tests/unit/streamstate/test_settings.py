@@ -8,13 +8,14 @@ import pytest
 
 from services.clicks.model import APP as CLICKS
 from services.events import LISTENING_EVENTS
+from services.gateway.settings import GatewaySettings
 from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES
 from services.names.model import ENRICHED
 from streamstate.deployment.address import Address
 from streamstate.deployment.overrides import renamed
 from streamstate.errors import Misconfigured
-from streamstate.settings import ApiSettings, GatewaySettings, StreamSettings, load
+from streamstate.settings import ApiSettings, StreamSettings, load
 from streamstate.state.redis_connections import SentinelUrl
 from streamstate.web.client.instances import same_service
 

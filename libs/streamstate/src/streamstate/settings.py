@@ -9,13 +9,13 @@ import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Literal, Self, TypeVar
+from typing import Literal, Self, TypeVar
 
 from pydantic import Field, FilePath, SecretStr, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsError
 
-from streamstate.deployment.address import ADDRESS, ADDRESSES
+from streamstate.deployment.address import ADDRESS
 from streamstate.deployment.connections import PREFIX as PREFIX  # noqa: PLC0414, with `Settings`, what services import
 from streamstate.deployment.connections import (
     REDIS_URL,
@@ -210,35 +210,6 @@ class ApiSettings(ServiceSettings, HttpSettings, DemandSettings):
             msg = "set REDIS_REPLICAS only where REDIS names Sentinels; replicas of a cluster are not read"
             raise ValueError(msg)
         return self
-
-
-class GatewaySettings(HttpSettings):
-    """The gateway."""
-
-    instances: dict[str, Annotated[str, Field(pattern=ADDRESSES)]] = Field(
-        {"metrics": "127.0.0.1:8101", "names": "127.0.0.1:8201", "recommendations": "127.0.0.1:8301"},
-        description='instances by service: {"metrics": "a:8101,b:8101"}',
-    )
-    services: dict[str, str] = Field(
-        {},
-        description="Kubernetes Services by service: EndpointSlices replace INSTANCES",
-    )
-    namespace: str = Field("default", description="Kubernetes namespace of SERVICES")
-    releases: Path | None = Field(None, description="file of staged releases")
-    requests_in_flight_per_instance: int = Field(
-        512,
-        ge=1,
-        description="parallel requests of a worker to an instance; beyond: another instance, or 503",
-    )
-    origins: tuple[Annotated[str, Field(pattern=r"^\*$|^https?://[^/?#]+$")], ...] = Field(
-        (),
-        description='origins of browser pages: ["https://app.company"], or ["*"]',
-    )
-    owners_ttl_s: float = Field(2.0, gt=0, description="seconds between two reads of the owner maps")
-    names_cached: int = Field(200_000, ge=1, description="names in the cache; 100,000 take about 30 MB")
-    streams: int = Field(1_000, ge=0, description="event streams of a worker; beyond: 503")
-    heartbeat_s: float = Field(15.0, gt=0, description="seconds without an event before a comment")
-    watch_ms: int = Field(200, ge=10, description="time of a look at all watched users")
 
 
 S = TypeVar("S", bound=BaseSettings)

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import Field
 
-from streamstate.settings import PREFIX, ApiSettings, CommandSettings, GatewaySettings, Settings, StreamSettings, kinds
+from streamstate.settings import PREFIX, ApiSettings, CommandSettings, Settings, StreamSettings, kinds
 
 _TEMPLATES = [
     Path("charts/streamstate/templates", name) for name in ("_settings.tpl", "_containers.tpl", "_transport.tpl")
@@ -44,7 +44,7 @@ def processes(chart: str) -> list[type[Settings]]:
     return [StreamSettings, ApiSettings, *services]
 
 
-_APART: Mapping[str, Sequence[type[Settings]]] = {"gateway": [GatewaySettings], "archive": [CommandSettings]}
+_APART: Mapping[str, Sequence[type[Settings]]] = {"gateway": [], "archive": [CommandSettings]}
 """The charts of processes that are no services, and settings of the library that belong to them."""
 
 

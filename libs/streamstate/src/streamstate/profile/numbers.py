@@ -64,7 +64,7 @@ def scorer(measure: Measure, types: Types, get: Callable[[str], Get]) -> Callabl
 
 def number_adder(measure: Measure, types: Types, get: Callable[[str], Get]) -> AddNumbers:
     # Without a step for each event and kind, as the events of a key in a batch are few.
-    if _is_bound(measure) and not measure.by and not measure.where.fields:
+    if is_bound(measure) and not measure.by and not measure.where.fields:
         return _bound_adder(measure, get(measure.field))
     return _each_adder(measure, types, get)
 
@@ -132,7 +132,7 @@ def _prefixes(measure: Measure) -> Sequence[str]:
 
 def merged(measures: Iterable[Measure], parts: Iterable[Iterable[tuple[str, int]]]) -> Numbers:
     """The fields of all `parts` together: fields of `measures` that are no sums by their bounds."""
-    bounds = {m.name: min if m.kind in ("least", "first") else max for m in measures if _is_bound(m)}
+    bounds = {m.name: min if m.kind in ("least", "first") else max for m in measures if is_bound(m)}
     numbers: Numbers = {}
     for fields in parts:
         for field, number in fields:
@@ -142,7 +142,8 @@ def merged(measures: Iterable[Measure], parts: Iterable[Iterable[tuple[str, int]
     return numbers
 
 
-def _is_bound(measure: Measure) -> bool:
+def is_bound(measure: Measure) -> bool:
+    """Whether the measure's numbers are the least or the greatest, no sums."""
     return measure.kind in ("least", "most", "first", "last")
 
 

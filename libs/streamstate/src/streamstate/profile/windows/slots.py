@@ -15,6 +15,7 @@ from streamstate.profile.numbers import (
     Get,
     Numbers,
     groups_of,
+    is_bound,
     is_plain,
     merged,
     number_adder,
@@ -123,6 +124,8 @@ class SlotWindows:
         self._declared = declared
         self._layout = Layout(declared)
         self._longest_ms = declared.windows[0].ms
+        self._only_sums = not any(is_bound(measure) for measure in self._layout.windowed)
+        self._only_periods = all(measure.every_ms for measure in self._layout.windowed)
 
     def reads(self, at: int) -> Sequence[Read]:
         """The reads of windows that end at `at`, or some hours later."""
@@ -139,7 +142,8 @@ class SlotWindows:
     ) -> dict[str, dict[str, Any]]:
         """The value of each measure by window, given the hashes of all days of all partitions."""
         by_slot: defaultdict[int, list[tuple[str, int]]] = defaultdict(list)
-        for day in days:
+        # Partitions have the same fields: a sum is parsed once.
+        for day in [_summed(days)] if self._only_sums else days:
             for name, number in day.items():
                 slot, _, field = name.partition(":")
                 by_slot[int(slot)].append((field, number))
@@ -147,7 +151,7 @@ class SlotWindows:
         for window in self._declared.windows:
             first, last = (moment // self._declared.slot_ms for moment in spans[window.label])
             within = {slot: fields for slot, fields in by_slot.items() if first <= slot <= last}
-            numbers = merged(self._layout.windowed_numbers, within.values())
+            numbers = {} if self._only_periods else merged(self._layout.windowed_numbers, within.values())
             values = numbers_of(self._layout.windowed_numbers, numbers) | self._ranked(numbers)
             for measure in self._layout.windowed:
                 if window in measure.windows:
@@ -188,6 +192,14 @@ class SlotWindows:
             if (others := numbers.get(f"{rankings.name(measure)}.values")) is not None:
                 found[other_name(measure.name)] = others
         return found
+
+
+def _summed(days: Iterable[Mapping[str, int]]) -> Numbers:
+    numbers: Numbers = {}
+    for day in days:
+        for name, number in day.items():
+            numbers[name] = numbers.get(name, 0) + number
+    return numbers
 
 
 def _is_slot_count(measure: Measure) -> bool:

@@ -1,6 +1,6 @@
 """The type of a profile's answer, made from its declaration."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Annotated, Any
 
@@ -59,14 +59,13 @@ class AnswerType:
         self._names = {WindowSpan.__name__}
         self._shapes = {measure.name: self._shape(measure) for measure in declared.resolved}
         self._spans = [window.label for window in declared.windows]
-        members: list[tuple[str, Any]] = [] if declared.everywhere else [("key", self._key)]
+        members: list[tuple[Any, ...]] = [] if declared.everywhere else [("key", self._key)]
         members += [(measure.name, self._described(measure)) for measure in declared.resolved]
         if self._spans:
             members.append(("windows", self._labelled("Windows", dict.fromkeys(self._spans, WindowSpan))))
         self._bounded = [measure for measure in declared.resolved if measure.values]
         if self._bounded:
-            members.append(("other", Annotated[Others | UnsetType, msgspec.Meta(description=_OTHER)]))
-        self._members = [name for name, _ in members]
+            members.append(("other", Annotated[Others | UnsetType, msgspec.Meta(description=_OTHER)], UNSET))
         self.kind = self._struct("", members, declared.summary or f"The profile {declared.name}.")
 
     @property
@@ -186,12 +185,15 @@ class AnswerType:
         """A type with members by window."""
         return self._struct(name, list(members.items()), "By window.")
 
-    def _struct(self, name: str, members: list[tuple[str, Any]], doc: str) -> Any:
-        """A type with members of any names; its own name is `name`, and a number where that is another type's."""
+    def _struct(self, name: str, members: Sequence[tuple[Any, ...]], doc: str) -> Any:
+        """A type with members of any names, each a name, a type and, where it may be absent, a default.
+
+        Its own name is `name`, and a number where that is another type's.
+        """
         own = next(own for n in count(1) if (own := f"{self._prefix}{name}{n if n > 1 else ''}") not in self._names)
         self._names.add(own)
-        rename = {f"m{index}": member for index, (member, _) in enumerate(members)}
-        typed = [(f"m{index}", kind) for index, (_, kind) in enumerate(members)]
+        rename = {f"m{index}": member for index, (member, *_) in enumerate(members)}
+        typed: list[Any] = [(f"m{index}", *kind) for index, (_, *kind) in enumerate(members)]
         return msgspec.defstruct(own, typed, rename=rename, namespace={"__doc__": doc})
 
 

@@ -2,15 +2,12 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Timer
 from typing import Any
-from unittest.mock import patch
 
 from confluent_kafka import Message, Producer
 from typer.testing import CliRunner
@@ -24,7 +21,6 @@ from streamstate.cli.main import app as streamstate
 from streamstate.cli.services import deployments
 from streamstate.deployment.overrides import renamed
 from streamstate.kafka.admin import Topics
-from streamstate.releases.pointer import Pointer
 from streamstate.settings import CommandSettings
 from streamstate.state.redis_connections import connect
 from streamstate.verify.check import Check
@@ -33,9 +29,6 @@ from tests.integration.driving import read
 from tests.waiting import PATIENCE_S, until
 
 PARTITIONS = 4
-
-STALL_S = 3.0
-"""Seconds in which the topics pass the offsets of a planned turn."""
 
 KILLED = """
 import os, signal, sys
@@ -120,26 +113,15 @@ class Command:
         used = self._redis.info("memory")["used_memory"]
         self._redis.config_set("maxmemory", int(1.05 * used))
         try:
-            done = CliRunner().invoke(streamstate, arguments, env=self._environment)
+            assert "raise maxmemory first" in self.refused(*arguments)
         finally:
             self._redis.config_set("maxmemory", 0)
+
+    def refused(self, *arguments: str) -> str:
+        """The error of a command that changes nothing."""
+        done = CliRunner().invoke(streamstate, arguments, env=self._environment)
         assert done.exit_code == 1
-        assert "raise maxmemory first" in done.stderr
-
-    def stalled(self, redis: Child, *arguments: str) -> list[bool]:
-        """The command, before whose first write Redis stalls: whether its writes were stored."""
-        replace, stored = Pointer.replace, list[bool]()
-
-        def stalling(pointer: Pointer, *given: Any) -> bool:
-            if not stored:
-                os.kill(redis.pid, signal.SIGSTOP)
-                Timer(STALL_S, os.kill, (redis.pid, signal.SIGCONT)).start()
-            stored.append(replace(pointer, *given))
-            return stored[-1]
-
-        with patch.object(Pointer, "replace", stalling):
-            self.run(*arguments)
-        return stored
+        return done.stderr
 
     def killed(self, write: int, when: str, *arguments: str) -> None:
         """The command, killed before or after one of its writes."""

@@ -22,7 +22,7 @@ from streamstate.kafka.producer import LARGE_BYTES, Outgoing, Outputs, RefusedRe
 from streamstate.kafka.security import OPEN
 from streamstate.keys import MARKER_HEADER, TEXT, Marker
 from streamstate.processing.fold_batch import FoldResult
-from streamstate.releases.record import Voice
+from streamstate.releases.record import Publishing
 from streamstate.state.store import Origin
 from tests.integration.driving import headers
 from tests.waiting import now_ms, until
@@ -118,8 +118,8 @@ def test_the_cause_of_a_refused_timestamp_is_named_with_the_next_step(age_ms: in
     now, none = now_ms(), cast("Any", None)
     causes = [Record("bought", "a", b"", 6 + index, at, at) for index, at in enumerate((now, now - age_ms, now - 5))]
     result = FoldResult(4, none, [Emit(topic.name, b"a", b"{}", cause) for cause in causes], [], [])
-    outputs, voice = Outputs(servers.kafka.bootstrap, OPEN), Voice("sales")
-    outbox = KafkaOutbox(app, none, outputs, {"bought": Origin("id", 8)}, lambda: voice, none)
+    outputs, publishing = Outputs(servers.kafka.bootstrap, OPEN), Publishing("sales")
+    outbox = KafkaOutbox(app, none, outputs, {"bought": Origin("id", 8)}, lambda: publishing)
     with pytest.raises(Misconfigured) as refused:
         outbox.publish([result])
     assert f"{topic.name} refuses the timestamp of the record from bought:4:7: set message." in str(refused.value)

@@ -19,7 +19,6 @@ from devkit.servers.schema_registry import SchemaRegistry
 from devkit.topics import create as create_topics
 from devkit.topics import cut
 from streamstate import bootstrap
-from streamstate.cli.releases.promote import AHEAD
 from streamstate.cli.services import deployments
 from streamstate.formats.registered.registry import Registry
 from streamstate.formats.writing import FormatEncoder
@@ -239,45 +238,3 @@ def test_a_deleted_user_stays_deleted_in_a_build_from_a_compacted_archive(
     command = Command(releases, "services.profile", **settings, NAME=other)
     then = command.run("replay", "profile", other, "7", "3", "--at", "2100-01-01")
     assert [each["answer"] and each["answer"]["orders"]["ever"] for each in then] == [None, counted[3]]
-
-
-def test_two_releases_publish_each_record_once_and_in_order(releases: Releases, tmp_path: Path) -> None:
-    """The first release is behind the second at the cut; readers drop late outputs as repeats."""
-    first, second = "returns", "returns-2"
-    keyed = KEYED.replace(TOPIC, first)
-    (file := tmp_path / "returns.yaml").write_text(YAML.replace(NAME, first).replace(TOPIC, first))
-    releases.create(first, f"{first}-dlq")
-    releases.create(keyed, partitions=PARTITIONS - 1)
-    package, settings = "services.profile", {"PROFILE": str(file), "ADVERTISE": f"{LOCALHOST}:1"}
-    command = Command(releases, package, **settings)
-    old = releases.make(package, first, {}, TRIGGER_MS="2000", **settings)
-    new = releases.make(package, second, {}, RELEASE_OF=first, **settings)
-    client = connect(releases.cluster.redis.url, 5.0)
-    stores = [RedisStore(client, name) for name in (first, second)]
-    draw, counted = Random(2), Counter[int]()
-
-    def send(count: int) -> None:
-        for number in range(count):
-            counted[user := draw.randrange(USERS)] += 1
-            releases.out.produce(first, msgspec.json.encode(Purchase(user)), partition=number % PARTITIONS)
-        releases.out.flush()
-
-    def markers() -> list[bytes]:
-        return [headers(record)[MARKER_HEADER] for record in releases.read(keyed)]
-
-    send(RECORDS)
-    with old:
-        until(lambda: all(state.ready([first, keyed]) for state in states(stores[0])), "the first build")
-        assert counts(stores[0]) == counted
-        command.run("stage", "profile", "--name", second)
-        with new:
-            command.run("wait", "profile", "--timeout", "120")
-            assert len(markers()) == RECORDS
-            for order in ("promote", "back"):
-                command.run(order, "profile", "--without-gateway")
-                # More than the margin of the cut, in each partition.
-                send(PARTITIONS * 2 * AHEAD)
-                until(lambda: all(counts(store) == counted for store in stores), "all records in both")
-            assert len(set(markers())) == len(markers()) == counted.total()
-            own = {"NAME": second, "RELEASE_OF": first}
-            assert [command.run("verify", "profile", **each)[0]["differences"] for each in ({}, own)] == [[], []]

@@ -72,12 +72,15 @@ def test_commands_find_each_profile_and_release_without_its_variables(
         assert [(of["service"], of["differences"]) for of in run(releases, server, "verify")] == [(n, []) for n in own]
         assert run(releases, server, "dlq", "list", FIRST)["letters"] == 1
         assert run(releases, server, "reset", SECOND, "--dry-run")["service"] == SECOND
+    run(releases, server, "promote", FIRST, SECOND, "--without-gateway")
+    promoted = Pointer(client, FIRST).read()
     folder = run(releases, server, "backup", str(tmp_path / "backups"))["folder"]
     client.flushdb()
     restored = run(releases, server, "restore", folder, "--yes")
     assert [of["service"] for of in restored] == [*own]
     assert all(position(server, name) == EVENTS for name in own)
-    assert [of["service"] for of in run(releases, server, "status", status=1)] == [*own]
+    assert Pointer(client, FIRST).read() == promoted
+    assert [of["service"] for of in run(releases, server, "status", status=1)] == [SECOND]
 
 
 def position(server: Redis, name: str) -> int:

@@ -30,7 +30,7 @@ from streamstate.cli.services import Deployment, deployment, deployments, enviro
 from streamstate.errors import Misconfigured
 from streamstate.profile import file, profile_app
 from streamstate.releases.pointer import Pointer
-from streamstate.releases.record import Releases, dropped, first, next_write, staged
+from streamstate.releases.record import Releases, dropping, first, handed_over, handing_over, staged, switched
 from streamstate.settings import CommandSettings, load
 from streamstate.state.redis import RedisStore
 from streamstate.state.redis_connections import Client, connect
@@ -83,10 +83,8 @@ def _second(path: Path) -> dict[str, str]:
 
 def promote(client: redis.Redis, release: str = NEXT) -> Releases:
     """Both releases, of which `release` is live."""
-    record = staged(first("habits"), NEXT)
-    while (after := next_write(record, release, {})) is not None:
-        record = after
-    return put(client, record)
+    begun = handing_over(switched(staged(first("habits"), NEXT), release))
+    return put(client, handed_over(begun, {}, {}))
 
 
 def put(client: redis.Redis, record: Releases) -> Releases:
@@ -183,7 +181,7 @@ def test_without_a_promotion_and_for_a_named_release_nothing_is_followed(
     assert followed(deployment(NEXT)).app.name == NEXT
     monkeypatch.setenv("STREAMSTATE_NAME", "habits")
     assert followed(deployment("profile")).app.name == "habits"
-    put(client, dropped(record, "habits"))
+    put(client, dropping(record, "habits"))
     with pytest.raises(Misconfigured, match=f"habits is no release of habits: {NEXT} is live") as refused:
         followed(deployment("profile"))
     assert f"set STREAMSTATE_NAME={NEXT} STREAMSTATE_RELEASE_OF=habits" in str(refused.value)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from streamstate.errors import Declined, Fenced, IncompleteCommit
+from streamstate.errors import Declined, Fenced, IncompleteCommit, Superseded
 from streamstate.state.operations import Put, Value
 from streamstate.state.store import FORMAT, OPEN, Allowance, Commit, OffsetAdvance, Origin, Snapshot, Store
 from tests.laws.conftest import Subject
@@ -248,3 +248,23 @@ class TestEveryStore:
         store.allow(0, T, Allowance(80, "again"))
         store.commit(step(store.claim(0, A, {T: 10}), STEP))
         assert read_snapshot(store).allowances == {T: Allowance(80, "again")}
+
+
+class TestFences:
+    def test_a_fence_refuses_outputs_that_were_published_by_an_earlier_record(self, store: Store) -> None:
+        claim = store.claim(0, A, {T: 10})
+        store.commit(replace(step(claim, STEP), record=3))
+        assert store.read({0: ()})[0].record == 3
+        assert store.fence([0], 5)[0].positions == {T: 1}
+        before = read_snapshot(store, 0)
+        for earlier in (0, 4):
+            with pytest.raises(Superseded):
+                store.commit(replace(step(claim, STEP, 1, 2), record=earlier))
+        assert read_snapshot(store, 0) == before
+        store.commit(replace(step(claim, STEP, 1, 2), record=5))
+        assert store.fence([0], 2)[0].record == 5
+        store.commit(step(claim, [], 2, 3))
+
+    def test_a_partition_without_a_claim_stays_unfenced(self, store: Store) -> None:
+        assert store.fence([0], 5)[0].record == 0
+        store.commit(replace(step(store.claim(0, A, {T: 10}), STEP), record=4))

@@ -55,18 +55,15 @@ class LocatedPart(NamedTuple):
 
 
 def live(deployments: Sequence[str], maps: Mapping[str, ServiceMap]) -> ServiceMap | None:
-    """The map of the live release among the `deployments` of one service, the service's own first; None for no map.
+    """The map of the live release among the `deployments` of one service; None while it is unknown.
 
-    The newest record of the releases decides. Without a record, or while its release is unknown, the service's own
-    deployment is live, or else the first that answers.
+    The newest record of the releases decides. Without a record, the service's own deployment is the only release.
     """
     known = [maps[deployment] for deployment in deployments if deployment in maps]
-    if len(known) > 1:
-        newest = max(known, key=lambda of: of.processors.switches).processors
-        for each in known:
-            if newest.live and each.processors.service == newest.live:
-                return each
-    return next(iter(known), None)
+    newest = max((each.processors for each in known), key=lambda of: of.switches, default=None)
+    if newest is None or not newest.live:
+        return next((each for each in known if BESIDE not in each.deployment), None)
+    return next((each for each in known if each.processors.service == newest.live), None)
 
 
 class Directory:
@@ -77,12 +74,17 @@ class Directory:
     keyed: the services of the views of `/v1/many`, by the view's name.
     """
 
-    def __init__(self, deployments: Iterable[str], maps: Mapping[str, ServiceMap]) -> None:
+    def __init__(
+        self, deployments: Iterable[str], maps: Mapping[str, ServiceMap], asked: ServiceMap | None = None
+    ) -> None:
+        """asked: a release in place of its service's live one."""
         by_service: dict[str, list[str]] = {}
         for deployment in deployments:
             by_service.setdefault(service_of(deployment), []).append(deployment)
         self.services = [*by_service]
         found = {service: live(names, maps) for service, names in by_service.items()}
+        if asked:
+            found[asked.service] = asked
         self.maps = {service: known for service, known in found.items() if known}
         self.views: Sequence[Located] = [(known, view) for known in self.maps.values() for view in known.views.values()]
         self.keyed: Mapping[str, ServiceMap] = {view.name: known for known, view in self.views if not view.anywhere}

@@ -95,10 +95,9 @@ class Owners:
         """
         if (release := headers.get(RELEASE)) is None:
             return self.now
-        for deployment, known in self._maps.items():
+        for known in self._maps.values():
             if known.processors.service == release:
-                others = {name: of for name, of in self._maps.items() if service_of(name) != known.service}
-                return Directory(list(self.addresses), {**others, deployment: known})
+                return Directory(list(self.addresses), self._maps, known)
         if any(deployment.partition(BESIDE)[2] == release for deployment in self.addresses):
             raise unknown(release)
         raise Problem(404, "not-found", f"no release is called {release}; see /v1/system for those that there are")

@@ -221,7 +221,7 @@ def test_releases_come_and_go_with_the_file(side: Side, tmp_path: Path) -> None:
     side.deployment.addresses = lambda: dict(addresses)  # type: ignore[method-assign]
     Recorded.record = switched(BOTH, SECOND)
     client = side.deployment.gateway(releases=path, owners_ttl_s=0.1)
-    assert count(client) == 3
+    assert client.get(f"/v1/users/{USER}/metrics").status_code == 503
     entry = file.ByHand(side.served.address, "services.metrics")
     file.write(path, file.with_release({}, "metrics", SECOND, entry))
     until_equal(lambda: count(client), 11)
@@ -230,8 +230,20 @@ def test_releases_come_and_go_with_the_file(side: Side, tmp_path: Path) -> None:
     file.write(path, file.with_release({"metrics": {SECOND: entry}}, "metrics", "metrics", None))
     until_equal(lambda: len(client.get("/v1/system").get_json()["services"]), 2)
     assert count(client) == 11
+    Recorded.record = switched(Recorded.record, "metrics")
     file.write(path, file.with_release({}, "metrics", SECOND, None))
     until_equal(lambda: count(client), 3)
+
+
+def test_no_other_release_answers_while_the_live_one_is_unknown(side: Side) -> None:
+    """As at the start of a gateway while the live release's API is away, and after a loss of the record."""
+    Recorded.record = switched(BOTH, SECOND)
+    side.served.stop()
+    client = side.deployment.gateway()
+    assert client.get(f"/v1/users/{USER}/metrics").status_code == 503
+    Recorded.record = None
+    side.deployment.stores["metrics"].fence(range(PARTITIONS), 2)
+    assert side.deployment.gateway().get(f"/v1/users/{USER}/metrics").status_code == 503
 
 
 def test_a_service_whose_own_deployment_is_gone_is_answered_by_its_release(side: Side) -> None:

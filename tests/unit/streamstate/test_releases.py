@@ -1,17 +1,16 @@
 """The record of a service's releases, and the form of their answers."""
 
-from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
 from services.clicks.model import APP as CLICKS
 from services.profile.settings import HABITS
 from streamstate.cli.releases.beside import differences
-from streamstate.cli.releases.drop import Dropping
 from streamstate.cli.releases.stage import document as document_of
 from streamstate.cli.releases.stage import helm_install, own_settings
 from streamstate.cli.services import deployment
@@ -20,34 +19,33 @@ from streamstate.errors import Declined, Misconfigured
 from streamstate.releases import file
 from streamstate.releases.contract import broken
 from streamstate.releases.record import (
-    AT_START,
-    KEPT_TURNS,
-    Place,
+    Publishing,
     Releases,
-    Voice,
-    behind_turn,
+    cancelled,
+    completed,
     decoded,
     dropped,
+    dropping,
     encoded,
     first,
     handed_over,
+    handing_over,
     next_release,
-    next_write,
     previous_release,
+    publishing,
+    require_kept,
     staged,
     switched,
-    turned,
-    voice,
 )
 
 PLACE, OTHER = ("plays", 0), ("plays", 1)
 BOTH = staged(first("metrics"), "metrics-2")
 
 
-def promoted(record: Releases, release: str, cut: int, reached: Mapping[Place, int] = AT_START) -> Releases:
-    while (after := next_write(record, release, {PLACE: cut, OTHER: cut}, reached)) is not None:
-        record = after
-    return record
+def promoted(record: Releases, release: str, former: int, successor: int) -> Releases:
+    """`release` is live, and publishes from these fenced positions on."""
+    begun = handing_over(switched(record, release))
+    return handed_over(begun, {PLACE: former, OTHER: 7}, {PLACE: successor, OTHER: 7})
 
 
 def publishers(record: Releases, offsets: range) -> list[str]:
@@ -58,146 +56,117 @@ def test_a_staged_release_publishes_nothing() -> None:
     assert BOTH.live == "metrics"
     assert not BOTH.publishes("metrics-2", PLACE, 10**9)
     assert BOTH.publishes("metrics", PLACE, 0)
-    with pytest.raises(Declined, match="metrics-2 is staged already"):
-        staged(BOTH, "metrics-2")
 
 
-def test_each_offset_has_one_publisher_through_promotions_and_returns() -> None:
-    record = promoted(promoted(promoted(BOTH, "metrics-2", 3), "metrics", 5), "metrics-2", 8)
-    assert publishers(record, range(10)) == [
-        *["metrics"] * 3, *["metrics-2"] * 2, *["metrics"] * 3, *["metrics-2"] * 2,
-    ]  # fmt: skip
-    assert record.spans("metrics", PLACE, 10) == [(0, 3), (5, 8)]
-    assert record.spans("metrics-2", PLACE, 10) == [(3, 5), (8, 10)]
-    assert record.spans("metrics-2", PLACE, 4) == [(3, 4)]
+def test_a_second_release_is_staged_when_the_first_was_live() -> None:
+    for name in ("metrics-2", "metrics-3"):
+        with pytest.raises(Declined, match="metrics-2 is staged already; `streamstate wait SERVICE metrics-2` shows"):
+            staged(BOTH, name)
+    assert staged(promoted(BOTH, "metrics-2", 3, 3), "metrics-3").releases == ("metrics", "metrics-2", "metrics-3")
+    assert staged(promoted(BOTH, "metrics-2", 3, 5), "metrics-3").former == "metrics"
 
 
-def test_a_turn_never_begins_before_the_turn_before() -> None:
-    record = promoted(promoted(BOTH, "metrics-2", 100), "metrics", 50)
-    assert record.turns[-1].cut(PLACE) == 100
-    assert publishers(record, range(98, 102)) == ["metrics"] * 4
+def test_each_offset_has_one_publisher_through_a_hand_over() -> None:
+    ahead = promoted(BOTH, "metrics-2", 3, 5)
+    assert (ahead.former, publishers(ahead, range(8))) == ("metrics", ["metrics"] * 5 + ["metrics-2"] * 3)
+    assert (ahead.owes("metrics", {PLACE: 3, OTHER: 7}), ahead.owes("metrics-2", {})) == ({PLACE: 2}, {})
+    assert ahead.owes("metrics", {PLACE: 5, OTHER: 9}) == {}
+    behind = promoted(BOTH, "metrics-2", 5, 3)
+    assert (behind.former, publishers(behind, range(8))) == ("", ["metrics-2"] * 3)
 
 
-def test_turns_are_forgotten_behind_all_releases_and_leave_no_gap() -> None:
-    record = BOTH
-    for number in range(2 * KEPT_TURNS):
-        reached = {PLACE: number, OTHER: number}
-        record = promoted(record, ("metrics-2", "metrics")[number % 2], number, reached)
-    assert len(record.turns) == KEPT_TURNS
-    assert len(publishers(record, range(30))) == 30
-
-
-def test_a_turn_is_kept_while_a_release_is_before_it() -> None:
-    record, late = BOTH, 3
-    for number in range(2 * KEPT_TURNS):
-        record = promoted(record, ("metrics-2", "metrics")[number % 2], number, {PLACE: late, OTHER: 99})
-    assert publishers(record, range(late, 12)) == ["metrics", "metrics-2"] * 4 + ["metrics"]
-
-
-def test_a_promotion_is_two_writes_and_continues_after_the_first() -> None:
-    half = next_write(BOTH, "metrics-2", {PLACE: 7})
-    assert half
-    assert (half.live, half.publisher, behind_turn(half)) == ("metrics", "metrics-2", True)
-    assert (next_release(half), previous_release(half)) == ("metrics-2", "metrics")
-    whole = next_write(half, "metrics-2", {PLACE: 99})
-    assert whole
-    assert (whole.live, whole.turns) == ("metrics-2", half.turns)
-    assert next_write(whole, "metrics-2", {}) is None
-    assert whole.number == BOTH.number + 2
+def test_a_release_waits_during_a_hand_over_and_for_the_outputs_before_its_own() -> None:
+    begun = handing_over(switched(BOTH, "metrics-2"))
+    assert all("handed over to metrics-2" in Publishing(name, begun).waits for name in BOTH.releases)
+    assert not any(Publishing(name, cancelled(begun)).waits for name in BOTH.releases)
+    ahead = promoted(BOTH, "metrics-2", 3, 5)
+    assert "metrics has outputs to publish first" in Publishing("metrics-2", ahead).waits
+    assert not Publishing("metrics", ahead).waits
+    assert not Publishing("metrics-2", completed(ahead)).waits
 
 
 def test_the_way_back_is_the_release_before() -> None:
     with pytest.raises(Declined, match="metrics has no release before it"):
         previous_release(BOTH)
-    record = promoted(BOTH, "metrics-2", 7)
+    record = promoted(BOTH, "metrics-2", 7, 7)
     assert previous_release(record) == "metrics"
-    third = promoted(staged(record, "metrics-3"), "metrics-3", 9)
-    assert previous_release(third) == "metrics-2"
-    assert previous_release(dropped(third, "metrics-2")) == "metrics"
+    assert previous_release(promoted(record, "metrics", 9, 9)) == "metrics-2"
+    with pytest.raises(Declined, match="metrics-2 has no release before it"):
+        previous_release(dropped(dropping(record, "metrics")))
 
 
 def test_a_release_is_named_where_there_are_several_others() -> None:
     assert next_release(BOTH) == "metrics-2"
-    with pytest.raises(Declined, match="beside metrics there are metrics-2, metrics-3"):
-        next_release(staged(BOTH, "metrics-3"))
+    third = staged(promoted(BOTH, "metrics-2", 7, 7), "metrics-3")
+    with pytest.raises(Declined, match="beside metrics-2 there are metrics, metrics-3"):
+        next_release(third)
     with pytest.raises(Declined, match="beside metrics there are none, until `streamstate stage SERVICE`"):
         next_release(first("metrics"))
     with pytest.raises(Declined, match="there is no release words"):
-        next_write(BOTH, "words", {})
+        switched(BOTH, "words")
 
 
 def test_only_a_release_that_neither_answers_nor_publishes_is_dropped() -> None:
-    half = turned(BOTH, "metrics-2", {})
-    for record, name in ((BOTH, "metrics"), (half, "metrics-2"), (half, "metrics")):
+    live = switched(BOTH, "metrics-2")
+    for record, name in ((BOTH, "metrics"), (live, "metrics-2"), (live, "metrics"), (handing_over(live), "metrics-2")):
         with pytest.raises(Declined, match=f"{name} is live: promote another release first"):
-            dropped(record, name)
-    assert dropped(switched(half, "metrics-2"), "metrics").releases == ("metrics-2",)
-
-
-def test_a_later_release_of_a_dropped_name_publishes_nothing_again() -> None:
-    record = dropped(promoted(BOTH, "metrics-2", 5), "metrics")
-    again = staged(record, "metrics")
-    assert not any(again.publishes("metrics", PLACE, offset) for offset in range(10))
-    assert not record.owes("metrics", {PLACE: 5})
-
-
-def test_a_release_owes_the_offsets_up_to_the_next_turn() -> None:
-    record = promoted(BOTH, "metrics-2", 10)
-    assert record.owes("metrics", {PLACE: 4, OTHER: 12}) == {PLACE: 6}
-    assert record.owes("metrics-2", {PLACE: 4}) == {}
-    paid = handed_over(record, {PLACE: 4, OTHER: 12})
-    assert paid.owes("metrics", {PLACE: 4}) == {}
-    assert publishers(paid, range(3, 5)) == ["metrics", "metrics-2"]
-    assert paid.turns[-1].cut(OTHER) == 10
-
-
-def test_a_release_that_was_promoted_again_before_its_cut_owes_nothing_behind_the_end() -> None:
-    """On a quiet topic, all three turns have one cut."""
-    record = promoted(promoted(promoted(BOTH, "metrics-2", 10), "metrics", 10), "metrics-2", 10)
-    assert record.owes("metrics", {PLACE: 4}) == {PLACE: 6}
-    paid = handed_over(record, {PLACE: 4})
-    assert paid.owes("metrics", {PLACE: 4}) == {}
-    assert publishers(paid, range(3, 12)) == ["metrics", *["metrics-2"] * 8]
+            dropping(record, name)
+    ahead = promoted(BOTH, "metrics-2", 3, 5)
+    with pytest.raises(Declined, match="metrics has outputs to publish"):
+        dropping(ahead, "metrics")
+    given_up = dropping(ahead, "metrics", without_outputs=True)
+    assert (given_up.releases, given_up.former, given_up.dropping) == (("metrics-2",), "", "metrics")
+    assert not Publishing("metrics-2", given_up).waits
+    assert dropping(given_up, "metrics") == given_up
+    with pytest.raises(Declined, match="metrics is being dropped: finish it first"):
+        dropping(msgspec.structs.replace(given_up, releases=("metrics-2", "metrics-3")), "metrics-3")
 
 
 def test_clients_depend_on_a_release_that_answers_or_has_outputs_to_publish() -> None:
-    assert BOTH.in_use("metrics", {PLACE: 0})
-    assert not BOTH.in_use("metrics-2", {PLACE: 0})
-    record = promoted(BOTH, "metrics-2", 10)
-    assert record.in_use("metrics-2", {PLACE: 4})
-    assert record.in_use("metrics", {PLACE: 9})
-    assert not record.in_use("metrics", {PLACE: 10})
+    assert [BOTH.in_use(name) for name in BOTH.releases] == [True, False]
+    ahead = promoted(BOTH, "metrics-2", 3, 5)
+    assert [ahead.in_use(name) for name in BOTH.releases] == [True, True]
+    assert [completed(ahead).in_use(name) for name in BOTH.releases] == [False, True]
 
 
-def test_a_record_is_stored_as_json() -> None:
-    record = promoted(BOTH, "metrics-2", 7)
+def test_a_record_is_stored_as_json_and_one_of_an_earlier_version_is_refused() -> None:
+    record = promoted(BOTH, "metrics-2", 3, 5)
     assert decoded(encoded(record)) == record
     assert decoded(None) is None
+    earlier = b'{"live": "metrics", "releases": ["metrics"], "turns": [{"release": "metrics"}]}'
+    with pytest.raises(Misconfigured, match="earlier version: make it anew by `streamstate adopt SERVICE RELEASE`"):
+        decoded(earlier)
+
+
+def test_a_lost_record_is_refused() -> None:
+    require_kept(BOTH, BOTH.number, "metrics")
+    for record in (None, BOTH):
+        with pytest.raises(Misconfigured, match="the record of the releases of metrics is lost"):
+            require_kept(record, BOTH.number + 1, "metrics")
 
 
 # Who publishes, as a process knows it.
 
 
 def test_without_a_record_the_first_release_publishes_everything_and_another_refuses() -> None:
-    assert voice(None, "metrics", "metrics").publishes(PLACE, 0)
-    with pytest.raises(Misconfigured, match="run `streamstate stage SERVICE --name metrics-2`"):
-        voice(None, "metrics-2", "metrics")
-    with pytest.raises(Misconfigured):
-        voice(first("metrics"), "metrics-2", "metrics")
-    assert not voice(BOTH, "metrics-2", "metrics").publishes(PLACE, 0)
-    # A dropped release keeps the offsets of its turn.
-    gone = dropped(promoted(BOTH, "metrics-2", 5), "metrics")
-    assert voice(gone, "metrics", "metrics").record == gone
+    assert publishing(None, "metrics", "metrics").publishes(PLACE, 0)
+    for record in (None, first("metrics"), dropped(dropping(BOTH, "metrics-2"))):
+        with pytest.raises(Misconfigured, match="run `streamstate stage SERVICE --name metrics-2`"):
+            publishing(record, "metrics-2", "metrics")
+    assert not publishing(BOTH, "metrics-2", "metrics").publishes(PLACE, 0)
+    gone = dropped(dropping(promoted(BOTH, "metrics-2", 5, 5), "metrics"))
+    with pytest.raises(Misconfigured, match="metrics is no release of metrics"):
+        publishing(gone, "metrics", "metrics")
 
 
-def test_totals_are_published_in_the_last_turn_by_a_state_with_all_records_before_it() -> None:
-    record = promoted(BOTH, "metrics-2", 10)
-    old, new = Voice("metrics", record), Voice("metrics-2", record)
-    assert not old.totals({PLACE: 4}, lambda: {PLACE: 4})
-    assert new.totals({PLACE: 10, OTHER: 11}, lambda: pytest.fail("the ends are not needed"))
-    assert new.totals({PLACE: 4, OTHER: 11}, lambda: {PLACE: 4, OTHER: 99})
-    assert not new.totals({PLACE: 4, OTHER: 11}, lambda: {PLACE: 5, OTHER: 99})
-    assert Voice("metrics").totals({PLACE: 0}, dict)
+def test_totals_are_published_by_a_state_with_all_records_before_the_cuts() -> None:
+    ahead = promoted(BOTH, "metrics-2", 3, 5)
+    record, positions = completed(ahead), {PLACE: 5, OTHER: 11}
+    assert Publishing("metrics-2", record).totals(positions)
+    assert not Publishing("metrics-2", record).totals({**positions, PLACE: 4})
+    assert not Publishing("metrics-2", ahead).totals(positions)
+    assert not Publishing("metrics", record).totals(positions)
+    assert Publishing("metrics").totals({PLACE: 0})
 
 
 def test_a_release_shares_outputs_and_dead_letters_with_the_first() -> None:
@@ -207,28 +176,6 @@ def test_a_release_shares_outputs_and_dead_letters_with_the_first() -> None:
     topics = {"clicks-per-region": "totals-eu", "clicks-dlq": "dead-eu"}
     assert renamed(CLICKS, "clicks-eu-2", topics, release_of="clicks-eu").outputs == ("totals-eu", "dead-eu")
     assert CLICKS.release_of == "clicks"
-
-
-@pytest.mark.parametrize("come", [0, 1])
-def test_a_turn_ends_before_its_cut_where_no_record_comes(come: int) -> None:
-    """The next release may have folded a record that comes, at 4, before it knew of its turn."""
-    before = promoted(BOTH, "metrics-2", 10)
-    stored = [before]
-
-    def replace(old: Releases, new: Releases) -> None:
-        assert stored[-1] == old
-        stored.append(new)
-
-    def high_watermarks(_places: object) -> dict[Place, int]:
-        return {PLACE: 4 + come, OTHER: 7}
-
-    topics = SimpleNamespace(high_watermarks=high_watermarks)
-    of: Any = SimpleNamespace(topics=topics, pointer=SimpleNamespace(replace=replace))
-    after = Dropping(of, "metrics").handed_over(before, {PLACE: 4, OTHER: 7})
-    assert after == stored[-1]
-    assert after.turns[-1].cuts == {PLACE[0]: {0: 10 if come else 4, 1: 7}}
-    assert [one.number for one in stored] == [*range(before.number, after.number + 1)]
-    assert after.owes("metrics", {PLACE: 4, OTHER: 7}) == ({PLACE: 6} if come else {})
 
 
 def test_a_release_on_kubernetes_has_a_group_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,6 +212,18 @@ def test_the_file_is_written_as_a_whole_and_an_unreadable_one_is_refused(tmp_pat
     path.write_text("[")
     with pytest.raises(Misconfigured, match="correct RELEASES"):
         file.read(path)
+
+
+def change(path: Path, names: range) -> None:
+    for number in names:
+        file.change(path, "metrics", f"metrics-{number}", file.ByHand("127.0.0.1:1", "services.metrics"))
+
+
+def test_two_processes_that_change_the_file_keep_each_others_changes(tmp_path: Path) -> None:
+    path = tmp_path / "releases.json"
+    with ProcessPoolExecutor(2) as pool:
+        [*pool.map(change, repeat(path), (range(100), range(100, 200)))]
+    assert len(file.read(path)["metrics"]) == 200
 
 
 # The form of answers.

@@ -10,9 +10,8 @@ import os
 import pkgutil
 import sys
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from itertools import chain
 from types import ModuleType
 from typing import Any, TypeVar, get_type_hints
@@ -32,7 +31,6 @@ from streamstate.processing.topic_settings import Finding, TopicCheck
 from streamstate.releases.deployments import Deployments, Recorded
 from streamstate.releases.footprint import Footprint, measured
 from streamstate.releases.pointer import Pointer
-from streamstate.releases.record import Voice
 from streamstate.settings import (
     PREFIX,
     ApiSettings,
@@ -235,9 +233,9 @@ def client(settings: ApiSettings | CommandSettings | StreamSettings) -> Client:
     return connect(settings.redis, settings.redis_timeout_s, settings.redis_login)
 
 
-def voice(settings: StreamSettings, app: App) -> Callable[[], Voice]:
-    """The outputs that this release of a service publishes at present. Raises as `Pointer.voice` does."""
-    return partial(Pointer(client(settings), app.release_of).voice, app.name)
+def pointer(settings: CommandSettings | StreamSettings, app: App) -> Pointer:
+    """The record of the releases of the service of `app`."""
+    return Pointer(client(settings), app.release_of)
 
 
 def footprint(settings: CommandSettings | ApiSettings, app: str) -> Footprint:

@@ -36,6 +36,10 @@ class Fenced(StreamStateError):
     """The store refused a commit: another writer committed, or the store is not the one that the query started from."""
 
 
+class Superseded(StreamStateError):
+    """A commit's outputs were published by a record of releases that is no longer the latest."""
+
+
 class Inexact(StreamStateError):
     """Commits that the store refused since a number would be beyond ±2^53; all others of the same call are applied."""
 

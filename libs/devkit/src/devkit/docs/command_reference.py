@@ -28,7 +28,7 @@ Commands by task. [Settings](reference.md#settings) give the addresses, by defau
   `lag`, `top`, `open`, `forward`
 - state, by Kafka and Redis (`STREAMSTATE_KAFKA`, `_REDIS`): `status`, `owners`, `verify`; changes: `skip`, `allow`,
   `throttle`, `reset`, `dlq`; copies: `backup`, `restore`, `archive`; answers: `replay`, `unload`
-- releases, by all three: `stage`, `wait`, `diff`, `promote`, `back`, `releases`, `drop`
+- releases, by all three: `stage`, `wait`, `diff`, `promote`, `back`, `releases`, `drop`, `adopt`
 - setting up: `config`, `profile`, `keys`, `acl`, `feed`
 
 SERVICE is the name of a deployment in Redis: `metrics`, `metrics-eu`, a profile such as `habits`, a staged release such

@@ -23,6 +23,7 @@ from streamstate.cli.config import config
 from streamstate.cli.profiles.check import check
 from streamstate.cli.profiles.draft import draft
 from streamstate.cli.profiles.plan import plan
+from streamstate.cli.releases.adopt import adopt
 from streamstate.cli.releases.diff import diff
 from streamstate.cli.releases.drop import drop
 from streamstate.cli.releases.progress import releases, wait
@@ -104,6 +105,7 @@ for command in (
     back,
     releases,
     drop,
+    adopt,
 ):
     app.command(command.__name__.partition("_")[0], cls=_Command)(command)
 profile = typer.Typer(help="A declared profile against its topic.", no_args_is_help=True, rich_markup_mode=None)

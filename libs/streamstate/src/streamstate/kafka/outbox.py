@@ -1,6 +1,6 @@
 """The records that partitions publish before their commits: derived records and dead letters."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
@@ -15,9 +15,8 @@ from streamstate.kafka.producer import Dated, Outgoing, Outputs, RefusedRecord
 from streamstate.keys import Marker
 from streamstate.processing.decode import DeadLetter
 from streamstate.processing.fitness import require_same_topics
-from streamstate.processing.fold_batch import FoldResult, Unfoldable
-from streamstate.releases.order import Order
-from streamstate.releases.record import Place, Voice
+from streamstate.processing.fold_batch import FoldResult
+from streamstate.releases.record import Publishing
 from streamstate.state.store import Origin
 
 
@@ -30,59 +29,47 @@ class KafkaOutbox:
         history: TopicHistory,
         outputs: Outputs,
         origins: Mapping[str, Origin],
-        voice: Callable[[], Voice],
-        order: Order,
+        publishing: Callable[[], Publishing],
     ) -> None:
-        """voice: called for records to send."""
+        """publishing: called for records to send, returns when the release may publish."""
         self._app = app
         self._history = history
         self._outputs = outputs
         self._origins = origins
-        self._voice = voice
-        self._order = order
+        self._publishing = publishing
 
     def require_same_topics(self) -> None:
         require_same_topics([self._origins], self._history.topics.describe(self._origins))
 
-    def publish(self, results: Sequence[FoldResult]) -> None:
+    def publish(self, results: Sequence[FoldResult]) -> int | None:
         written = [each for each in results if each.emits or each.dead]
         if not written:
-            return
-        ids, voice = {source.own_name: self._origins[source.topic].id for source in self._app.sources}, self._voice()
-        own = [replace(each, emits=[*self._emits(voice, each)]) for each in written]
-        if voice.record:
-            self._await_turn(own)
+            return None
+        ids = {source.own_name: self._origins[source.topic].id for source in self._app.sources}
+        publishing = self._publishing()
+        own = [replace(each, emits=[*self._emits(publishing, each)]) for each in written]
         records = [record for each in own for record in derived(self._app, each.emits, each.partition, ids)]
-        self._send([*records, *(letter for of in written for letter in self._letters(voice, of.partition, of.dead))])
+        letters = (letter for each in written for letter in self._letters(publishing, each.partition, each.dead))
+        self._send([*records, *letters])
+        return publishing.number
 
     def publish_halting(self, letters: Sequence[tuple[int, DeadLetter]]) -> None:
         by_partition: dict[int, list[DeadLetter]] = {}
         for partition, letter in letters:
             by_partition.setdefault(partition, []).append(letter)
-        voice = self._voice()
+        publishing = self._publishing()
         for partition, dead in by_partition.items():
-            self._send(list(halting(self._letters(voice, partition, sorted(dead, key=attrgetter("offset"))))))
+            self._send(list(halting(self._letters(publishing, partition, sorted(dead, key=attrgetter("offset"))))))
 
-    def _emits(self, voice: Voice, result: FoldResult) -> Iterator[Emit]:
+    def _emits(self, publishing: Publishing, result: FoldResult) -> Iterator[Emit]:
         for emit in result.emits:
-            if voice.publishes((self._app.source(emit.cause.topic).topic, result.partition), emit.cause.offset):
+            if publishing.publishes((self._app.source(emit.cause.topic).topic, result.partition), emit.cause.offset):
                 yield emit
 
-    def _await_turn(self, results: Iterable[FoldResult]) -> None:
-        """Wait for earlier outputs of other releases. Raises `Unfoldable` where such outputs divide a result's."""
-        between: dict[Place, tuple[int, int]] = {}
-        for each in results:
-            last = {emit.cause.topic: emit.cause.offset for emit in each.emits}
-            first = {entry.topic: entry.offset for entry in reversed(each.entries)} if last else {}
-            between |= {(self._app.source(t).topic, each.partition): (first[t], offset) for t, offset in last.items()}
-        if self._order.divides(between):
-            raise Unfoldable(OverflowError("another release publishes outputs between them"))
-        self._order.wait(between)
-
-    def _letters(self, voice: Voice, partition: int, letters: Sequence[DeadLetter]) -> Iterator[Outgoing]:
+    def _letters(self, publishing: Publishing, partition: int, letters: Sequence[DeadLetter]) -> Iterator[Outgoing]:
         by_topic: dict[str, list[DeadLetter]] = {}
         for letter in letters:
-            if voice.publishes((self._app.source(letter.topic).topic, partition), letter.offset):
+            if publishing.publishes((self._app.source(letter.topic).topic, partition), letter.offset):
                 by_topic.setdefault(letter.topic, []).append(letter)
         for own_name, dead in by_topic.items():
             source = self._app.source(own_name)

@@ -16,7 +16,7 @@ from streamstate.formats.writing import registering
 from streamstate.kafka.admin import TIMEOUT_S, Topics
 from streamstate.kafka.producer import producer, send_offsets, transaction
 from streamstate.kafka.reading import read_to_end
-from streamstate.releases.record import Voice
+from streamstate.releases.record import Publishing
 from streamstate.state.operations import Fields
 from streamstate.state.store import Snapshot, Store
 from streamstate.state.store import TopicPartition as Place
@@ -76,8 +76,10 @@ class Publisher:
     the state has read its topics up to their present ends.
     """
 
-    def __init__(self, app: App, store: Store, topics: Topics, voice: Callable[[], Voice] | None = None) -> None:
-        """voice: the release's outputs at present; None for all.
+    def __init__(
+        self, app: App, store: Store, topics: Topics, publishing: Callable[[], Publishing] | None = None
+    ) -> None:
+        """publishing: the release's outputs at present; None for all.
 
         Raises `Misconfigured` when a topic of totals does not exist, `KafkaException` when Kafka is away.
 
@@ -104,19 +106,18 @@ class Publisher:
             # Kafka forgets a group that was long unused: no published total counts records behind the present ends.
             self._positions = topics.ends((place.topic, place.partition) for place in places)
         self._published: Published = {}
-        self._voice = voice or partial(Voice, app.name)
-        self._ends = topics.ends
+        self._publishing = publishing or partial(Publishing, app.name)
 
     def publish(self, partitions: int) -> None:
         """Publish the changed totals in the state of `partitions`, unless the state is behind the last publication.
 
-        A release does so in its turn, and begins with all totals.
+        A release does so while it publishes, and begins with all totals.
 
         Raises `KafkaException` when Kafka does not accept a record.
         """
         totals, positions = self._read(partitions)
-        # After the state: a record of a later turn is then behind these positions.
-        if not self._voice().totals(positions, partial(self._ends, positions)):
+        # After the state: the cuts of a later hand-over are then behind these positions.
+        if not self._publishing().totals(positions):
             self._published = {}
             return
         if totals == self._published or not has_reached(positions, self._positions):

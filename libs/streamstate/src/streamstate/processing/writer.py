@@ -3,11 +3,12 @@
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Any, Protocol
 
 from streamstate.app import App, Fold, Lookups
-from streamstate.errors import INEXACT, Inexact, RegistryUnavailable, TooManyDeadLetters
+from streamstate.errors import INEXACT, Inexact, RegistryUnavailable, Superseded, TooManyDeadLetters
 from streamstate.operators.tables import look_up
 from streamstate.processing.decode import DeadLetter, Decoded, Markers, Position, RawRecord, decode_records, mark
 from streamstate.processing.fold_batch import FoldBatch, FoldResult, Unfoldable, merge
@@ -30,10 +31,10 @@ class Outbox(Protocol):
     def require_same_topics(self) -> None:
         """Raise `Misconfigured` for a recreated or widened input topic: the records may be of the new topic."""
 
-    def publish(self, results: Sequence[FoldResult]) -> None:
+    def publish(self, results: Sequence[FoldResult]) -> int | None:
         """Return when Kafka has stored all derived records and dead letters. Without a commit, all are sent again.
 
-        Raises `Unfoldable`, with nothing sent, for several records that need commits of their own.
+        Returns the number of the record of releases by which this release published, None without outputs.
         """
 
     def publish_halting(self, letters: Sequence[tuple[int, DeadLetter]]) -> None:
@@ -92,7 +93,20 @@ class PartitionWriter:
         A record refused by decoder or fold becomes a dead letter. Raises `TooManyDeadLetters`, `Fenced` for a partition
         claimed by another process, and `RegistryUnavailable` for records waiting for a schema: these records and later
         records of their partitions are not committed.
+
+        After a hand-over of the outputs, the rest is folded and published again by the new record of releases.
         """
+        superseded: int | None = None
+        while True:
+            try:
+                return self._write(raw, markers)
+            except Superseded as error:
+                if error.args[0] == superseded:
+                    # The latest record, by which the partition was fenced, is lost: the next start says so.
+                    raise
+                superseded = error.args[0]
+
+    def _write(self, raw: RawRecords, markers: Mapping[TopicPartition, Markers]) -> None:
         self._outbox.require_same_topics()
         folds = [(fold, p) for p in sorted({p for _, p in raw}) for fold in self._folds[p]]
         unavailable: list[RegistryUnavailable] = []
@@ -180,14 +194,14 @@ class PartitionWriter:
         try:
             results = self._fold(batches)
             self._require_few_dead_letters(batches)
-            self._outbox.publish(results)
         except Unfoldable as error:
             for smaller in batches if len(batches) > 1 else batches[0].smaller(error.reason):
                 self._commit([smaller])
             return
+        published_by = self._outbox.publish(results)
         refused: Sequence[int] = ()
         try:
-            self._store.commit(*(result.commit for result in results))
+            self._store.commit(*(replace(result.commit, record=published_by) for result in results))
         except Inexact as error:
             refused = error.refused
         applied = [index for index in range(len(batches)) if index not in refused]

@@ -1,5 +1,6 @@
 """The file of the releases beside the first, outside Kubernetes: written by `stage`, read by a gateway."""
 
+import fcntl
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -38,6 +39,14 @@ def write(path: Path, releases: Written) -> None:
     with NamedTemporaryFile("wb", dir=path.parent, prefix=f".{path.name}.", delete=False) as written:
         written.write(msgspec.json.format(msgspec.json.encode(releases)))
     Path(written.name).replace(path)
+
+
+def change(path: Path, service: str, name: str, release: ByHand | None) -> None:
+    """Write the file with `release` under this name, after other processes that change it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_name(f".{path.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        write(path, with_release(read(path), service, name, release))
 
 
 def with_release(releases: Written, service: str, name: str, release: ByHand | None) -> Written:

@@ -1,22 +1,39 @@
 """The key with the record of a service's releases, in the Redis of its state."""
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from redis.exceptions import NoPermissionError
 
 from streamstate.errors import Declined
-from streamstate.releases.record import Releases, Voice, decoded, encoded, voice
+from streamstate.releases.record import (
+    Place,
+    Publishing,
+    Releases,
+    cancelled,
+    completed,
+    decoded,
+    encoded,
+    publishing,
+    require_kept,
+)
 from streamstate.state.redis_connections import Client
 from streamstate.state.redis_reads import live_key
+from streamstate.state.store import Snapshot, Store, whole
 
-_NOW = "local time = redis.call('TIME') return tostring(time[1] + time[2] / 1000000)"
+HELD_S = 3.0
+"""Seconds after which a hand-over that goes on is undone: its command was killed."""
+
+LONG_S = 10.0
+"""Seconds after which it is told that a release waits for another one's outputs."""
+
+PAUSE_S = 0.02
 
 _REPLACE = """
-local time = redis.call('TIME')
-if ARGV[3] ~= '' and time[1] + time[2] / 1000000 > tonumber(ARGV[3]) then return 'late' end
-if (redis.call('GET', KEYS[1]) or '') ~= ARGV[1] then return 'other' end
+if (redis.call('GET', KEYS[1]) or '') ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[2])
-return 'stored'
+return 1
 """
 
 
@@ -29,38 +46,82 @@ class Pointer:
         self._key = live_key(of)
         self._text: bytes | None = None
         self._record: Releases | None = None
+        self._waiting = 0, 0.0
 
     def read(self) -> Releases | None:
-        """The present record; None without releases beside the first, and for a user without rights to the key."""
-        try:
-            get: Callable[[str], bytes | None] = self._client.get  # type: ignore[assignment]
-            text = get(self._key)
-        except NoPermissionError:
-            return None
+        """The present record; None without releases beside the first, and for a user without rights to the key.
+
+        Raises `Misconfigured` for a record of an earlier version.
+        """
+        text = self.text()
         if text != self._text:
             self._text, self._record = text, decoded(text)
         return self._record
 
-    def voice(self, release: str) -> Voice:
+    def text(self) -> bytes | None:
+        """The stored record, of any version."""
+        get: Callable[[str], bytes | None] = self._client.get  # type: ignore[assignment]
+        with suppress(NoPermissionError):
+            return get(self._key)
+        return None
+
+    def settled(self) -> Releases | None:
+        """The record outside of hand-overs: waits for the end of a hand-over, and undoes one that has no end."""
+        number, since = 0, time.monotonic()
+        while (record := self.read()) and record.successor:
+            if record.number != number:
+                number, since = record.number, time.monotonic()
+            if time.monotonic() - since > HELD_S:
+                with suppress(Declined):
+                    self.replace(record, cancelled(record))
+            time.sleep(PAUSE_S)
+        return record
+
+    def publishing(self, release: str) -> Publishing:
         """The outputs of `release` at present. Raises `Misconfigured` for a release that is not staged."""
-        return voice(self.read(), release, self._of)
+        return publishing(self.read(), release, self._of)
 
-    def now(self) -> float:
-        """The time of Redis, in seconds since 1970."""
-        return float(self._evaluate(_NOW))
+    def may_publish(self, release: str) -> Publishing:
+        """The same, when `release` may publish: waits for the outputs of the release before it."""
+        while (now := publishing(self.settled(), release, self._of)).waits:
+            time.sleep(PAUSE_S)
+        return now
 
-    def replace(self, before: Releases | None, after: Releases, by: float | None = None) -> bool:
-        """Store `after`, if the record is `before`; false, with nothing stored, later than the time `by` of Redis.
+    def hand_over(self, release: str, store: Store) -> str:
+        """Complete the hand-over in which `release`, whose state is in `store`, has published its last outputs.
 
-        Raises `Declined` when another command was faster.
+        Returns why `release` has not been allowed to publish for long, empty when it may.
         """
-        old = b"" if before is None else encoded(before)
-        answer = self._evaluate(_REPLACE, old, encoded(after), "" if by is None else str(by))
-        if answer == b"other":
+        now = self.publishing(release)
+        if now.record and now.record.former == release and not now.record.owes(release, reached(store, now.record)):
+            with suppress(Declined):
+                self.replace(now.record, completed(now.record))
+        if not now.waits or self._waiting[0] != now.number:
+            self._waiting = now.number, time.monotonic()
+        return now.waits if time.monotonic() - self._waiting[1] > LONG_S else ""
+
+    def require_kept(self, number: int) -> None:
+        """Raise `Misconfigured` for a lost record: a state was written by the record of this number."""
+        require_kept(self.read(), number, self._of)
+
+    def replace(self, before: Releases | None, after: Releases) -> None:
+        """Store `after`, if the record is `before`. Raises `Declined` when another process was faster."""
+        self.replace_text(b"" if before is None else encoded(before), after)
+
+    def replace_text(self, before: bytes, after: Releases) -> None:
+        """As `replace`, of a stored record of any version, empty without one."""
+        evaluate: Callable[..., int] = self._client.eval
+        if not evaluate(_REPLACE, 1, self._key, before, encoded(after)):
             msg = "another command changed the releases meanwhile; look at `streamstate releases`, and say it again"
             raise Declined(msg)
-        return answer == b"stored"
 
-    def _evaluate(self, script: str, *arguments: bytes | str) -> bytes:
-        evaluate: Callable[..., bytes] = self._client.eval
-        return evaluate(script, 1, self._key, *arguments)
+
+def positions(snapshots: Mapping[int, Snapshot]) -> dict[Place, int]:
+    """The next offsets of all topics and partitions."""
+    return {(topic, p): at for p, snapshot in snapshots.items() for topic, at in snapshot.positions.items()}
+
+
+def reached(store: Store, record: Releases) -> dict[Place, int]:
+    """The positions of the state in `store` at the cuts; a partition with half a commit has none."""
+    partitions = {partition for of_topic in record.cuts.values() for partition in of_topic}
+    return positions(whole(store, partitions)[0])

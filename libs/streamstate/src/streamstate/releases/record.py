@@ -1,12 +1,18 @@
-"""The record of a service's releases, and the next record of each command. Pure.
+"""The record of a service's releases, and the next record of each step of a command. Pure.
 
-A turn gives the outputs (derived records, totals, dead letters) to one release, from a cut of offsets on.
-Each offset has one publishing release, whenever a process reads the record: no repeat and no gap.
+`live` answers. `publisher` publishes the outputs (derived records, totals, dead letters) of records from the cuts on.
+A hand-over of the outputs has three steps, each a new record:
+
+1. `handing_over`: nobody publishes. The command then fences all partitions by the record's number, which gives the
+   positions of both releases.
+2. `handed_over`: the cut of a partition is the greater of both positions. The former publisher publishes up to it.
+3. `completed`: the former publisher has reached the cuts, and the new one begins.
+
+So outputs are published in the order of their causes, without a gap: readers take a smaller marker for a repeat.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -16,127 +22,118 @@ from streamstate.errors import Declined, Misconfigured
 Place = tuple[str, int]
 """Topic and partition."""
 
-AT_START: Mapping[Place, int] = {}
-"""The next offsets of a state without records."""
-
-KEPT_TURNS = 6
-"""Turns that are kept even when all releases are past them: `previous_release` reads them."""
-
-
-class Turn(msgspec.Struct, frozen=True):
-    """`release` publishes the outputs of records from the offsets `cuts` (by topic and partition, else 0) on."""
-
-    release: str
-    cuts: dict[str, dict[int, int]] = {}
-
-    def cut(self, place: Place) -> int:
-        return self.cuts.get(place[0], {}).get(place[1], 0)
-
-    def begun(self, positions: Mapping[Place, int]) -> bool:
-        """Whether a state at `positions` has all records before this turn."""
-        return all(cut <= positions.get((topic, p), 0) for topic, cuts in self.cuts.items() for p, cut in cuts.items())
-
 
 class Releases(msgspec.Struct, frozen=True):
     """The releases of a service, as stored in one key.
 
-    live: the release whose answers the gateway gives. releases: the names of the releases that exist, the first
-        release included. turns: in order of their cuts; the last turn may be ahead of `live`. number: the number of
-        changes, greater in a later record.
+    live: the release whose answers the gateway gives. releases: the names of the releases, the first included.
+    publisher: publishes the outputs from the `cuts` (by topic and partition, else 0) on, as soon as there is no
+        `former`, the release that has outputs before the cuts to publish. successor: gets the outputs by a hand-over
+        that has begun. previous: was live before. dropping: is being deleted. number: greater in a later record.
     """
 
     live: str
     releases: tuple[str, ...]
-    turns: tuple[Turn, ...]
+    publisher: str
+    cuts: dict[str, dict[int, int]] = {}
+    former: str = ""
+    successor: str = ""
+    previous: str = ""
+    dropping: str = ""
     number: int = 1
 
-    @property
-    def publisher(self) -> str:
-        """The release with the last turn."""
-        return self.turns[-1].release
+    def cut(self, place: Place) -> int:
+        return self.cuts.get(place[0], {}).get(place[1], 0)
 
     def publishes(self, release: str, place: Place, offset: int) -> bool:
         """Whether `release` publishes the outputs of the record at `offset`."""
-        return next((turn.release for turn in reversed(self.turns) if offset >= turn.cut(place)), "") == release
+        return release == (self.former if offset < self.cut(place) else self.publisher)
 
-    def spans(self, release: str, place: Place, end: int) -> list[tuple[int, int]]:
-        """The offsets before `end` whose outputs `release` publishes: from, and to before."""
-        cuts = [*((turn.release, turn.cut(place)) for turn in self.turns), ("", end)]
-        spans = [(begin, min(to, end)) for (name, begin), (_, to) in pairwise(cuts) if name == release]
-        return [(begin, to) for begin, to in spans if begin < to]
+    def owes(self, release: str, positions: Mapping[Place, int]) -> dict[Place, int]:
+        """By place, the number of offsets whose outputs a former publisher at `positions` has still to publish."""
+        if release != self.former:
+            return {}
+        cuts = {(topic, p): cut for topic, of_topic in self.cuts.items() for p, cut in of_topic.items()}
+        return {place: cut - at for place, cut in cuts.items() if (at := positions.get(place, 0)) < cut}
 
-    def owes(self, release: str, ends: Mapping[Place, int]) -> dict[Place, int]:
-        """The number of offsets that `release` will still publish behind `ends`, by place, before a later turn."""
-        owed = {}
-        for place, end in ends.items():
-            cuts = [(turn.release, turn.cut(place)) for turn in self.turns]
-            ahead = sum(max(0, to - max(begin, end)) for (name, begin), (_, to) in pairwise(cuts) if name == release)
-            if ahead:
-                owed[place] = ahead
-        return owed
-
-    def before(self, release: str, place: Place, offset: int) -> dict[str, int]:
-        """The ends of the last outputs before `offset` of each other release."""
-        spans = {name: self.spans(name, place, offset) for name in self.releases if name != release}
-        return {name: of[-1][1] for name, of in spans.items() if of}
-
-    def in_use(self, release: str, positions: Mapping[Place, int]) -> bool:
-        """Whether clients depend on `release` at `positions`: it answers, or has outputs to publish."""
-        return release in (self.live, self.publisher) or bool(self.owes(release, positions))
+    def in_use(self, release: str) -> bool:
+        """Whether clients depend on `release`: it answers, or has outputs to publish."""
+        return release in (self.live, self.publisher, self.former)
 
 
 @dataclass(frozen=True)
-class Voice:
+class Publishing:
     """The outputs of `release` by `record`; all outputs without a record."""
 
     release: str
     record: Releases | None = None
 
     @property
+    def number(self) -> int:
+        return self.record.number if self.record else 0
+
+    @property
     def beside(self) -> bool:
         """Whether another release answers, from the same Redis."""
         return self.record is not None and self.record.live != self.release
+
+    @property
+    def waits(self) -> str:
+        """Why the release may not publish now; empty when it may."""
+        if self.record and self.record.successor:
+            return f"the outputs are handed over to {self.record.successor}"
+        if self.record and self.record.former and self.record.publisher == self.release:
+            return (
+                f"{self.record.former} has outputs to publish first: let its streams run, or give its outputs up by "
+                f"`streamstate drop SERVICE {self.record.former} --without-outputs`"
+            )
+        return ""
 
     def publishes(self, place: Place, offset: int) -> bool:
         """Whether the outputs of the record at `offset` are this release's."""
         return self.record is None or self.record.publishes(self.release, place, offset)
 
-    def before(self, place: Place, offset: int) -> Mapping[str, int]:
-        """The ends of the last outputs before `offset` of each other release; empty without the last turn."""
-        if self.record is None or self.record.publisher != self.release:
-            return {}
-        return self.record.before(self.release, place, offset)
+    def since(self, place: Place) -> int | None:
+        """The first offset from which on all outputs are this release's; None without such."""
+        if self.record is None:
+            return 0
+        return self.record.cut(place) if self.record.publisher == self.release else None
 
-    def totals(self, positions: Mapping[Place, int], ends: Callable[[], Mapping[Place, int]]) -> bool:
-        """Whether a state at `positions` publishes totals: in the last turn, with all records before the turn.
-
-        `ends` are the present ends of the topics: a cut may be ahead of them.
-        """
+    def totals(self, positions: Mapping[Place, int]) -> bool:
+        """Whether a state at `positions` publishes totals: it publishes, and has all records before the cuts."""
         if self.record is None:
             return True
-        turn = self.record.turns[-1]
-        if turn.release != self.release:
-            return False
-        late = [place for place, at in positions.items() if at < turn.cut(place)]
-        return not late or all(positions[place] >= end for place, end in ends().items() if place in late)
+        before_cut = any(at < self.record.cut(place) for place, at in positions.items())
+        return self.record.publisher == self.release and not (self.waits or before_cut)
 
 
-def voice(record: Releases | None, release: str, of: str) -> Voice:
+def publishing(record: Releases | None, release: str, of: str) -> Publishing:
     """The outputs of `release`, one of the releases of `of`. Raises `Misconfigured` for an unstaged release."""
-    if record and (release in record.releases or any(turn.release == release for turn in record.turns)):
-        return Voice(release, record)
-    if release == of:
-        return Voice(release)
+    if record and (release in record.releases or release == record.dropping):
+        return Publishing(release, record)
+    if release == of and record is None:
+        return Publishing(release)
     msg = (
-        f"{release} would write into topics of {of}: run `streamstate stage SERVICE --name {release}`, or remove "
-        "RELEASE_OF and name other topics in TOPICS"
+        f"{release} is no release of {of}, into whose topics it would write: run `streamstate stage SERVICE --name "
+        f"{release}`; after a loss of the record, `streamstate adopt SERVICE RELEASE`; or remove RELEASE_OF and "
+        "name other topics in TOPICS"
     )
     raise Misconfigured(msg)
 
 
+def require_kept(record: Releases | None, number: int, of: str) -> None:
+    """Raise `Misconfigured` for a `record` older than `number`, the latest by which a state was written."""
+    if number > (record.number if record else 0):
+        msg = (
+            f"the record of the releases of {of} is lost: restore it from a backup by `streamstate restore`, or make "
+            "it anew by `streamstate adopt SERVICE RELEASE`"
+        )
+        raise Misconfigured(msg)
+
+
 def first(live: str) -> Releases:
     """The record of a service with the single release `live`."""
-    return Releases(live, (live,), (Turn(live),))
+    return Releases(live, (live,), live)
 
 
 def encoded(record: Releases) -> bytes:
@@ -144,67 +141,83 @@ def encoded(record: Releases) -> bytes:
 
 
 def decoded(text: bytes | None) -> Releases | None:
-    """The record in the stored `text`, None without a record."""
-    return None if text is None else msgspec.json.decode(text, type=Releases)
+    """The record in the stored `text`, None without a record. Raises `Misconfigured` for an earlier version's."""
+    try:
+        return None if text is None else msgspec.json.decode(text, type=Releases)
+    except msgspec.ValidationError as error:
+        msg = "the record of releases is of an earlier version: make it anew by `streamstate adopt SERVICE RELEASE`"
+        raise Misconfigured(msg) from error
 
 
 def staged(record: Releases, release: str) -> Releases:
-    """`release` beside the others: silent until its turn. Raises `Declined` for an existing release."""
-    if release in record.releases:
+    """`release` beside the others, silent. Raises `Declined` for an existing release, and beside another staged one."""
+    used = {record.live, record.publisher, record.former, record.previous}
+    waiting = [name for name in (*record.releases, record.dropping) if name and name not in used]
+    if taken := [name for name in (*record.releases, *waiting) if name == release] or waiting:
         msg = (
-            f"{release} is staged already; `streamstate wait SERVICE {release}` shows its progress, "
-            f"`streamstate drop SERVICE {release}` ends it"
+            f"{taken[0]} is staged already; `streamstate wait SERVICE {taken[0]}` shows its progress, "
+            f"`streamstate drop SERVICE {taken[0]}` ends it"
         )
         raise Declined(msg)
-    # The offsets of an earlier release of the same name are not those of the new state.
-    turns = tuple(Turn("" if turn.release == release else turn.release, turn.cuts) for turn in record.turns)
-    return _next(record, releases=(*record.releases, release), turns=turns)
-
-
-def turned(
-    record: Releases, release: str, cuts: Mapping[Place, int], reached: Mapping[Place, int] = AT_START
-) -> Releases:
-    """`release` publishes from `cuts` on, or from the last turn's cut where that is later.
-
-    reached: the least next offsets of all releases. Offsets before them belong to the earliest kept turn.
-    """
-    require(record, release)
-    by_topic: dict[str, dict[int, int]] = {}
-    for place, cut in cuts.items():
-        by_topic.setdefault(place[0], {})[place[1]] = max(cut, record.turns[-1].cut(place))
-    turns = (*record.turns, Turn(release, by_topic))
-    while len(turns) > KEPT_TURNS and turns[1].begun(reached):
-        turns = (Turn(turns[1].release), *turns[2:])
-    return _next(record, turns=turns)
-
-
-def handed_over(record: Releases, ends: Mapping[Place, int]) -> Releases:
-    """The last turn begins at `ends`, behind which there is no record yet, instead of later."""
-    return _next(record, turns=tuple(Turn(turn.release, _at_most(turn, ends)) for turn in record.turns))
-
-
-def _at_most(turn: Turn, ends: Mapping[Place, int]) -> dict[str, dict[int, int]]:
-    """The cuts of `turn`, none later than `ends`."""
-    return {
-        topic: {p: min(cut, ends.get((topic, p), cut)) for p, cut in cuts.items()} for topic, cuts in turn.cuts.items()
-    }
+    return _next(record, releases=(*record.releases, release))
 
 
 def switched(record: Releases, release: str) -> Releases:
     """`release` is live."""
     require(record, release)
-    return _next(record, live=release)
+    return _next(record, live=release, previous=record.live)
 
 
-def dropped(record: Releases, release: str) -> Releases:
-    """The record without `release`. Raises `Declined` for the live release and the publisher."""
+def handing_over(record: Releases) -> Releases:
+    """The outputs go to the live release: nobody publishes until the next record."""
+    return _next(record, successor=record.live)
+
+
+def cancelled(record: Releases) -> Releases:
+    """The hand-over that has begun is undone."""
+    return _next(record, successor="")
+
+
+def handed_over(record: Releases, former: Mapping[Place, int], successor: Mapping[Place, int]) -> Releases:
+    """The successor publishes, from the greater of the fenced positions of both releases on."""
+    cuts: dict[str, dict[int, int]] = {}
+    for place in {**former, **successor}:
+        cuts.setdefault(place[0], {})[place[1]] = max(former.get(place, 0), successor.get(place, 0))
+    after = _next(record, publisher=record.successor, cuts=cuts, former=record.publisher, successor="")
+    return after if after.owes(record.publisher, former) else msgspec.structs.replace(after, former="")
+
+
+def completed(record: Releases) -> Releases:
+    """The former publisher has no more outputs to publish."""
+    return _next(record, former="")
+
+
+def dropping(record: Releases, release: str, *, without_outputs: bool = False) -> Releases:
+    """The record while `release` is deleted. Raises `Declined` for a release in use.
+
+    without_outputs: a former publisher's outputs are given up.
+    """
+    if release == record.dropping:
+        return record
     require(record, release)
-    if release in (record.live, record.publisher):
+    if release in (record.live, record.publisher, record.successor):
         others = [f"`streamstate promote SERVICE {name}`" for name in record.releases if name != release]
         way = f"by {' or '.join(others)}" if others else "after `streamstate stage SERVICE`"
         msg = f"{release} is live: promote another release first, {way}"
         raise Declined(msg)
-    return _next(record, releases=tuple(name for name in record.releases if name != release))
+    if record.dropping:
+        msg = f"{record.dropping} is being dropped: finish it first by `streamstate drop SERVICE {record.dropping}`"
+        raise Declined(msg)
+    if release == record.former and not without_outputs:
+        msg = f"{release} has outputs to publish: let its streams run until it owes nothing"
+        raise Declined(msg)
+    left = {name: "" for name in ("former", "previous") if getattr(record, name) == release}
+    return _next(record, releases=tuple(name for name in record.releases if name != release), dropping=release, **left)
+
+
+def dropped(record: Releases) -> Releases:
+    """The record after the deletion."""
+    return _next(record, dropping="")
 
 
 def require(record: Releases, release: str) -> None:
@@ -214,18 +227,8 @@ def require(record: Releases, release: str) -> None:
         raise Declined(msg)
 
 
-def behind_turn(record: Releases) -> bool:
-    """Whether a promotion was interrupted between its two writes."""
-    return record.publisher != record.live
-
-
 def next_release(record: Releases) -> str:
-    """The release to promote where none is named: of an interrupted promotion, else the only other release.
-
-    Raises `Declined` when there are none, or several.
-    """
-    if behind_turn(record):
-        return record.publisher
+    """The release of a command that names none: the only other release. Raises `Declined` for none or several."""
     others = [name for name in record.releases if name != record.live]
     if len(others) != 1:
         there = ", ".join(others) or "none, until `streamstate stage SERVICE`"
@@ -235,34 +238,11 @@ def next_release(record: Releases) -> str:
 
 
 def previous_release(record: Releases) -> str:
-    """The release to go back to: the release of the turn before the live release's.
-
-    An interrupted promotion of another release is undone: the live release stays.
-
-    Raises `Declined` when there is none.
-    """
-    turns = record.turns[:-1] if behind_turn(record) else record.turns
-    before = [turn.release for turn in turns if turn.release in record.releases and turn.release != record.live]
-    if behind_turn(record):
-        return record.publisher if before and before[-1] == record.publisher else record.live
-    if not before:
+    """The release to go back to. Raises `Declined` when there is none."""
+    if not record.previous:
         msg = f"{record.live} has no release before it to go back to"
         raise Declined(msg)
-    return before[-1]
-
-
-def next_write(
-    record: Releases, release: str, cuts: Mapping[Place, int], reached: Mapping[Place, int] = AT_START
-) -> Releases | None:
-    """The next record to store so that `release` publishes from `cuts` on and is live; None when it does and is.
-
-    reached: as of `turned`.
-    First the turn is stored, then the live release: after a kill in between, the same call continues with the second.
-    """
-    require(record, release)
-    if record.publisher != release:
-        return turned(record, release, cuts, reached)
-    return switched(record, release) if record.live != release else None
+    return record.previous
 
 
 def _next(record: Releases, **changes: Any) -> Releases:

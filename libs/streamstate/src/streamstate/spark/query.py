@@ -69,7 +69,7 @@ class Stream:
         self._topics = bootstrap.topics(settings.kafka, settings.security)
         session_ms = settings.session_timeout_ms
         self._history = bootstrap.history(settings, self._topics)
-        self._voice = bootstrap.voice(settings, app)
+        self._pointer = bootstrap.pointer(settings, app)
         self._commands = bootstrap.commands(app)
         self._deployments, self._recorded = bootstrap.deployments(settings), bootstrap.recorded(app)
         truncated, skip_lost = settings.truncated_topics, settings.lost_records == "skip"
@@ -150,6 +150,7 @@ class Stream:
         snapshots, left_out = whole(self._store, held)
         if left_out and (self._app.tables or not snapshots):
             raise next(iter(left_out.values()))
+        self._pointer.require_kept(max((each.record for each in snapshots.values()), default=0))
         settings = self._topics.settings(self._check.topics)
         self._require_settings(self._check.findings(settings), snapshots)
         claims, offsets = self._claims.claim(snapshots, origins)
@@ -199,7 +200,7 @@ class Stream:
         # As a member of the group, a stream without its output topics is visible.
         self._topics.describe(self._app.outputs)
         self._presence.require_one_redis()
-        self._voice()
+        self._pointer.publishing(self._app.name)
         self._partitions.changed.clear()
         # The group may know of new partitions earlier.
         return frozenset(p for p in self._partitions.held if p < origins[widest].partitions)
@@ -208,7 +209,7 @@ class Stream:
         """The publisher of totals, at the owner of partition 0."""
         if not self._app.totals or 0 not in held:
             return None
-        return Publisher(self._app, self._store, self._topics, self._voice)
+        return Publisher(self._app, self._store, self._topics, partial(self._pointer.publishing, self._app.name))
 
     def _supervise(self, run: Run) -> str:
         """Run the query until a restart is needed; returns the reason. Raises the query's own failure."""
@@ -302,6 +303,7 @@ class Stream:
         positions = {(topic, p): offset for p, of in snapshots.items() for topic, offset in of.positions.items()}
         self._membership.commit(positions)
         self.status.moved(positions)
+        self.status.unpublished = self._pointer.hand_over(self._app.name, self._store)
         self.status.folding = True
         self._placement.look(snapshots)
         self.status.turn()

@@ -81,6 +81,8 @@ class Status:
     refusal: str = ""
     waiting: int = 0
     waits: str = ""
+    unpublished: str = ""
+    """Whose outputs come first, during a hand-over."""
     batches: int = 0
     committed: int = 0
     failures: int = 0
@@ -133,12 +135,12 @@ class Status:
     @property
     def trouble(self) -> str:
         """Why some or all partitions are not folded, for an operator; empty without trouble."""
-        return self.refusal or self.records.topics.trouble or self.failure or self.waits
+        return self.refusal or self.records.topics.trouble or self.failure or self.waits or self.unpublished
 
     @property
     def idle_for(self) -> str | None:
         """Why not all partitions are folded, empty when intended; None when all are folded."""
-        if self.folding and not (self.waiting or self.failure):
+        if self.folding and not (self.waiting or self.failure or self.unpublished):
             return None
         return self.trouble
 
@@ -166,7 +168,7 @@ class StatusCollector(Collector):
             batches.add_metric([status.service], status.batches)
             committed.add_metric([status.service], status.committed)
             failures.add_metric([status.service], status.failures)
-            refused.add_metric([status.service], bool(status.refusal))
+            refused.add_metric([status.service], bool(status.refusal or status.unpublished))
             waiting.add_metric([status.service], status.waiting)
             for (topic, partition), (behind, held) in _lag(status).items():
                 lag.add_metric([status.service, topic, str(partition)], behind)

@@ -1,6 +1,5 @@
 """The work of a Spark task: its rows, partition by partition, folded and committed."""
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -8,19 +7,15 @@ from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from redis.exceptions import NoPermissionError
 
 from streamstate import bootstrap
 from streamstate.app import App
 from streamstate.erasure.applying import Erased, personal
-from streamstate.errors import IncompleteCommit
 from streamstate.kafka.outbox import KafkaOutbox
 from streamstate.kafka.producer import Outputs
 from streamstate.kafka.security import Security
 from streamstate.processing.limits import CommitLimit, DeadLetterLimit, Limits, TimestampLimit
 from streamstate.processing.writer import CHANGES_A_RECORD, PartitionWriter
-from streamstate.releases.order import Order
-from streamstate.releases.record import Place
 from streamstate.settings import StreamSettings
 from streamstate.spark.rows import by_partition, columns, gather, markers, whole_partitions
 from streamstate.state.store import Claim, Origin
@@ -33,20 +28,6 @@ A build beside a live release commits as afterwards."""
 _store = lru_cache(bootstrap.store)
 _topics = lru_cache(bootstrap.topics)
 _outputs = lru_cache(Outputs)
-
-
-def _reached(settings: StreamSettings, release: str, place: Place) -> float:
-    """The next offset of a release in a topic's partition.
-
-    Infinite for a release without a state, or in its build, which publishes again, and without rights to its keys.
-    """
-    topic, partition = place
-    store = _store(settings.redis, settings.redis_timeout_s, release, settings.redis_login)
-    try:
-        snapshot = store.read({partition: ()})[partition]
-    except (NoPermissionError, IncompleteCommit):
-        return math.inf
-    return snapshot.positions.get(topic, 0) if snapshot.ready([topic]) else math.inf
 
 
 @lru_cache
@@ -103,8 +84,9 @@ def writer(task: FoldTask) -> PartitionWriter:
     app, settings = task.app, task.settings
     store = _store(settings.redis, settings.redis_timeout_s, app.name, settings.redis_login)
     topics, out = _topics(settings.kafka, task.security), _outputs(settings.kafka, task.security)
-    records, voice = settings.commit_records, bootstrap.voice(settings, app)
-    building = READY_CHANGES if voice().beside else min(int(CHANGES_A_RECORD * records), BUILDING_CHANGES)
+    records, pointer = settings.commit_records, bootstrap.pointer(settings, app)
+    beside = pointer.publishing(app.name).beside
+    building = READY_CHANGES if beside else min(int(CHANGES_A_RECORD * records), BUILDING_CHANGES)
     limits = Limits(
         CommitLimit(records, building),
         CommitLimit(records, READY_CHANGES),
@@ -114,8 +96,8 @@ def writer(task: FoldTask) -> PartitionWriter:
     )
     keep_seen = settings.users_expire_ms > 0
     folds = {partition: personal(app, partition, task.erased, keep_seen=keep_seen) for partition in task.claims}
-    order = Order(voice, partial(_reached, settings))
-    outbox = KafkaOutbox(app, bootstrap.history(settings, topics), out, task.origins, voice, order)
+    publishing = partial(pointer.may_publish, app.name)
+    outbox = KafkaOutbox(app, bootstrap.history(settings, topics), out, task.origins, publishing)
     return PartitionWriter(app, store, task.claims, task.counts, outbox, limits, folds)
 
 

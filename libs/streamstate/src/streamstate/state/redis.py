@@ -11,6 +11,7 @@ All keys of a partition start with its hash tag `{<app>:<partition>}`, and so sh
                          decisions of operators: allow:<topic>, skip:<topic>:<offset>, rate
                          begun, ended: numbers of the last commit at its begin and end, different after half
                          a commit, deletion or restore
+                         record: number of the record of releases by which outputs were published, or later
                          offset:user deletions: next offset of the deletions
     {metrics:deployment} service and settings of the deployment, as JSON, for commands
     {metrics:live}       record of the releases of the service, as JSON, where there are several
@@ -28,7 +29,7 @@ from redis.cluster import RedisCluster
 from redis.connection import Connection
 from redis.exceptions import MovedError, NoScriptError, RedisClusterException, ResponseError
 
-from streamstate.errors import Fenced, IncompleteCommit, Inexact, Misconfigured
+from streamstate.errors import Fenced, IncompleteCommit, Inexact, Misconfigured, Superseded
 from streamstate.state.operations import Read
 from streamstate.state.redis_connections import Client
 from streamstate.state.redis_link import (
@@ -65,9 +66,10 @@ _Call = tuple[int, Sequence[str | bytes | int]]
 _MISCONFIGURED = "MISCONFIGURED "
 _INCOMPLETE = "INCOMPLETE "
 _OVERFLOW = "OVERFLOW "
+_FENCED = 2
 _SERVER, _CLAIM, _COMMIT = Script("server.lua"), Script("server.lua", "claim.lua"), Script("buckets.lua", "commit.lua")
-_SKIP, _MEND = Script("skip.lua"), Script("mend.lua")
-SCRIPTS = (READ, _SERVER, _CLAIM, _COMMIT, _SKIP, _MEND)
+_SKIP, _MEND, _FENCE = Script("skip.lua"), Script("mend.lua"), Script("fence.lua")
+SCRIPTS = (READ, _SERVER, _CLAIM, _COMMIT, _SKIP, _MEND, _FENCE)
 """All scripts of a service's store."""
 
 
@@ -116,6 +118,8 @@ class RedisStore:
             if not isinstance(answer, ResponseError) and not answer[0]:
                 hash_tag = tag(self._app, commit.claim.partition)
                 raise Fenced(_refusal(hash_tag, commit, *map(bytes.decode, answer[1:])))
+            if answer == [_FENCED]:
+                raise Superseded(commit.record)
         if inexact:
             raise Inexact(inexact)
 
@@ -131,6 +135,11 @@ class RedisStore:
     def require_fit(self, partitions: Iterable[int]) -> None:
         """Raise `Misconfigured`, as a claim does, when a server of these partitions would lose their state."""
         self._evaluate(_SERVER, [(partition, []) for partition in partitions])
+
+    def fence(self, partitions: Iterable[int], record: int) -> Mapping[int, Snapshot]:
+        calls: list[_Call] = [(partition, [record]) for partition in partitions]
+        answers = zip(calls, self._evaluate(_FENCE, calls), strict=True)
+        return {p: decode_snapshot(tag(self._app, p), (), [answer]) for (p, _), answer in answers}
 
     def skip(self, partition: int, topic: str, offset: int, reason: str) -> None:
         [stored] = self._evaluate(_SKIP, [(partition, [topic, offset, reason])])
@@ -283,9 +292,9 @@ def _round_trips(commits: Sequence[Commit]) -> Iterator[Sequence[Commit]]:
 
 
 def _commit_call(commit: Commit, dry_run: bool) -> _Call:
-    claim = commit.claim
+    claim, record = commit.claim, commit.record
     packed = pack(commit.steps), pack(commit.operations), pack(commit.counters)
-    return claim.partition, [claim.epoch, claim.server, *packed, *([1] if dry_run else [])]
+    return claim.partition, [claim.epoch, claim.server, *packed, "" if record is None else record, *[1] * dry_run]
 
 
 def _refusal(hash_tag: str, commit: Commit, epoch: str, server: str, topic: str, offset: str) -> str:

@@ -193,6 +193,7 @@ def _without_values(hash_tag: str, *flat: bytes) -> Snapshot:
         backup=int(own["backup"]) if "backup" in own else None,
         rate=float(own["rate"]) if "rate" in own else None,
         placed=fields["placed"],
+        record=int(own.get("record", 0)),
     )
 
 

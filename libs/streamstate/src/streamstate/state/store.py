@@ -119,12 +119,14 @@ class Commit:
     """One step of one partition: `operations` bring the state from the expected offsets to the next offsets.
 
     `counters` are added to the partition's own counts (dead letters, misplaced keys), which are as exact as the state.
+    `record` is the number of the record of releases by which its outputs were published, None without outputs.
     """
 
     claim: Claim
     steps: Sequence[OffsetAdvance]
     operations: Sequence[Operation]
     counters: Mapping[str, int] = field(default_factory=dict)
+    record: int | None = None
 
     @cached_property
     def changes(self) -> int:
@@ -144,7 +146,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     by topic. `deletions` is as of a `Claim`. `expired` are the times before which entries are expired, by family.
     `backup` is the time of the last backup (milliseconds since 1970), None before the first backup.
     `rate` is the operator's limit of a build, in records a second. `placed` is, by topic, the partitioner of sampled
-    keys, where the stream found another than the declared one. `size` is the bytes of the values in Redis.
+    keys, where the stream found another than the declared one. `record` is the number of the latest record of releases
+    by which outputs were published, or the partition was fenced. `size` is the bytes of the values in Redis.
     """
 
     owner: str | None
@@ -164,6 +167,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     backup: int | None = None
     rate: float | None = None
     placed: Mapping[str, str] = {}
+    record: int = 0
     size: int = 0
 
     def position_and_time(self, topic: str) -> tuple[int | None, int]:
@@ -216,13 +220,21 @@ class Store(Protocol):
     def commit(self, *commits: Commit, dry_run: bool = False) -> None:
         """Apply `commits` in order, each completely or not at all; a `dry_run` raises as each alone would, and no more.
 
-        Raises `Fenced` when one was refused; the others may have been applied or not. Raises `Inexact` for commits that
-        take a number beyond ±2^53, with the others applied. May be repeated: the second time is refused.
+        Raises `Fenced` when one was refused, and `Superseded` after the fence of a later record; the others may have
+        been applied or not. Raises `Inexact` for commits that take a number beyond ±2^53, with the others applied. May
+        be repeated: the second time is refused.
         """
         ...
 
     def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
         """A snapshot of each partition in `wanted`; each snapshot is of one moment, two may differ."""
+        ...
+
+    def fence(self, partitions: Iterable[int], record: int) -> Mapping[int, Snapshot]:
+        """Refuse commits with outputs by an earlier `record` of releases; returns the partitions, without values.
+
+        Partitions without a claim stay unfenced: their owners read the record later.
+        """
         ...
 
     def skip(self, partition: int, topic: str, offset: int, reason: str) -> None:

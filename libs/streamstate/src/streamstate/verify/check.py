@@ -73,7 +73,7 @@ class Check:
         self._deletions = bootstrap.deletions(settings, self._topics)
         client = connect(settings.redis, TIMEOUT_S, settings.redis_login)
         self._state = RedisState(client, recounted.service)
-        self._voice = Pointer(client, settings.release_of or recounted.service).voice(recounted.service)
+        self._publishing = Pointer(client, settings.release_of or recounted.service).publishing(recounted.service)
         self._progress = progress
         self._done = 0
         self._all = 0
@@ -132,8 +132,8 @@ class Check:
         for topic, reached in counting.reached.items():
             for derived, effects in zip(self._derived, (counting.dead, counting.published), strict=False):
                 effects[topic].reach(reached)
-                if self._voice.record:
-                    effects[topic].keep(self._voice.record.spans(self._recounted.service, (topic, partition), reached))
+                if self._publishing.record:
+                    effects[topic].keep(self._publishing.since((topic, partition)))
                 derived.expected[origins[topic].id, partition] = effects[topic]
         report.records += counting.records
         report.keys += len(seen)

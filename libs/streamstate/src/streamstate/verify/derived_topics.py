@@ -31,12 +31,10 @@ class Effects:
         self.reach(offset)
         self.contents.append(ANYTHING)
 
-    def keep(self, spans: Iterable[tuple[int, int]]) -> None:
-        """Leave all effects open but for those of the offsets in `spans`: other releases publish them."""
-        opened = array("q", [ANYTHING]) * len(self.contents)
-        for begin, end in spans:
-            opened[begin:end] = self.contents[begin:end]
-        self.contents = opened
+    def keep(self, begin: int | None) -> None:
+        """Leave the effects before `begin` open, or all: other releases published them."""
+        opened = len(self.contents) if begin is None else min(begin, len(self.contents))
+        self.contents[:opened] = array("q", [ANYTHING]) * opened
 
     def reach(self, offset: int) -> None:
         """No record before `offset` causes anything more."""

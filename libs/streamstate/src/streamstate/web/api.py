@@ -116,8 +116,8 @@ def skeleton(
         try:
             snapshots = await state.everywhere()
             ages = {partition: state.positions_of({partition: of}) for partition, of in snapshots.items()}
-            record = await state.releases()
-            used = record is None or record.in_use(app.name, state.positions_of(snapshots))
+            record = await state.releases(snapshots)
+            used = record is None or record.in_use(app.name)
             return (*of_partitions(app.name, snapshots), freshness.metric(app.name, ages), in_use(app.name, used=used))
         except (StreamStateError, RedisError) as error:
             log.info("the state cannot be scraped now", reason=str(error))

@@ -173,7 +173,7 @@ async def processors(
         None if age is None else round(age * 1000),
         answered,
         bool(app.user_folds),
-        *((releases.live, releases.number) if (releases := await state.releases()) else ("", 0)),
+        *((releases.live, releases.number) if (releases := await state.releases(snapshots)) else ("", 0)),
         silent_since=freshness.silent_since,
     )
 

@@ -12,7 +12,7 @@ from streamstate.processing.fitness import (
     require_same_folds,
     require_same_widths,
 )
-from streamstate.releases.record import Releases, decoded
+from streamstate.releases.record import Releases, decoded, require_kept
 from streamstate.state.operations import Read
 from streamstate.state.store import AsyncReads, Positions, Snapshot
 from streamstate.web.freshness import Freshness, bounded_text
@@ -71,10 +71,16 @@ class AppState:
         """As `AsyncReads.troubles`."""
         return await self._reads.troubles(addresses)
 
-    async def releases(self) -> Releases | None:
-        """The record of the service's releases, None without a record, or where it does not have this release."""
-        record = decoded(await self._reads.releases(self._app.release_of))
-        return record if record and self._app.name in record.releases else None
+    async def releases(self, snapshots: Mapping[int, Snapshot]) -> Releases | None:
+        """The record of the service's releases, None without a record.
+
+        Raises `Misconfigured` for a record that is lost, by the `snapshots` of all partitions.
+        """
+        with self._commands:
+            record = decoded(await self._reads.releases(self._app.release_of))
+            latest = max((snapshot.record for snapshot in snapshots.values()), default=0)
+            require_kept(record, latest, self._app.release_of)
+            return record
 
     async def everywhere(self) -> Mapping[int, Snapshot]:
         """Every partition, without values, apart from partitions with a partly applied commit."""

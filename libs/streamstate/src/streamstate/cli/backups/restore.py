@@ -1,13 +1,14 @@
 """`streamstate restore`: saved states, copied into a Redis while streams and APIs run."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
+import redis
 import typer
 from rich.console import RenderableType
 
@@ -28,6 +29,7 @@ from streamstate.settings import CommandSettings, StreamSettings, load
 from streamstate.state.deletion import StateDeleter
 from streamstate.state.redis import RedisStore
 from streamstate.state.redis_connections import connect
+from streamstate.state.redis_reads import live_key
 from streamstate.state.store import Origin, Snapshot
 
 ANSWER_S = 60.0
@@ -62,10 +64,11 @@ class Restore(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Restoration:
-    """A service, its saved partitions, its present topics, and the plan."""
+    """A service, its saved partitions, the saved record of its releases, its present topics, and the plan."""
 
     of: Deployment
     saved: SavedPartitions
+    record: bytes | None
     origins: Mapping[str, Origin]
     answer: Restore
 
@@ -80,6 +83,8 @@ class Restoration:
         with connect(settings.redis, max(ANSWER_S, settings.redis_timeout_s), settings.redis_login) as client:
             restorer = Restorer(client, name, self.saved, taken)
             restorer.require_readable()
+            if self.record:
+                client.set(live_key(self.of.app.release_of), self.record, nx=True)
             held = [StateDeleter(source, name).holdings() for source in dict.fromkeys(self.saved.values())]
             keys = sum(each.keys for of in held for p, each in of.items() if p in self.saved)
             with output.bar(f"restoring {name}", keys) as advance:
@@ -157,7 +162,7 @@ def _plans(
         saved = {p: client for p, client in states.get(of.app.name, {}).items() if partition in (None, p)}
         if saved:
             answer, origins = plan(of, saved, dry_run=dry_run)
-            plans.append(Restoration(of, saved, origins, answer))
+            plans.append(Restoration(of, saved, _record(of, states), origins, answer))
             plans[-1].require_deletions()
         elif named:
             part = "" if partition is None else f"partition {partition} of "
@@ -193,12 +198,21 @@ def _deployments(
     return [*found.values(), *others]
 
 
+def _clients(states: Mapping[str, SavedPartitions]) -> Iterable[redis.Redis]:
+    return dict.fromkeys(client for partitions in states.values() for client in partitions.values())
+
+
+def _record(of: Deployment, states: Mapping[str, SavedPartitions]) -> bytes | None:
+    """The record of the releases of the service in the backup, None without one."""
+    texts: Iterable[Any] = (client.get(live_key(of.app.release_of)) for client in _clients(states))
+    return next(filter(None, texts), None)
+
+
 def _saved(
     settings: CommandSettings, names: Sequence[str], states: Mapping[str, SavedPartitions]
 ) -> dict[str, Deployment]:
     """The deployments of these names in the backup."""
-    clients = dict.fromkeys(client for partitions in states.values() for client in partitions.values())
-    read = ((name, Deployments(client).read(name)) for name in names for client in clients)
+    read = ((name, Deployments(client).read(name)) for name in names for client in _clients(states))
     found = {name: by_record(settings, name, recorded) for name, recorded in read if recorded}
     return {name: of for name, of in found.items() if of}
 

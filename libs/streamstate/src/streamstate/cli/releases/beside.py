@@ -48,8 +48,8 @@ class ReleaseReport(msgspec.Struct):
     """A release. `live`: the gateway answers from it. `publishes`: the outputs of new records are its own.
 
     `state` is `ready`, `starting` (no stream has run yet), `building` from nothing (with `progress`, 0 to 1),
-    `lagging`, or `failing` with `faults`. `lag` is in records. `owes` are offsets that it will still publish although
-    another release has the next turn, by topic:partition. `refused` are its dead letters by stage and exception, of
+    `lagging`, or `failing` with `faults`. `lag` is in records. `owes` are offsets whose outputs it has to publish
+    before the next publisher begins, by topic:partition. `refused` are its dead letters by stage and exception, of
     which a staged release publishes none.
     """
 
@@ -132,7 +132,10 @@ def recorded(service: str) -> tuple[Deployment, Releases]:
     """The same; raises `Declined` for a service with a single release."""
     of, record = present(service)
     if record is None:
-        msg = f"{of.app.release_of} has no release beside it; `streamstate stage {service}` makes one"
+        msg = (
+            f"{of.app.release_of} has no release beside it; `streamstate stage {service}` makes one, and after a loss "
+            f"of the record `streamstate adopt {service} RELEASE`"
+        )
         raise Declined(msg)
     return of, record
 
@@ -143,10 +146,11 @@ def places(of: Deployment) -> list[TopicPartition]:
 
 
 def look(of: Deployment, name: str) -> Side:
-    """The release `name` at present."""
+    """The release `name` at present. Raises `Misconfigured` for a lost record of the releases."""
     release = of.release(name)
     ends = of.topics.ends(places(of))
     snapshots, faults = readable(release.store, name, sorted({partition for _, partition in ends}))
+    of.pointer.require_kept(max((snapshot.record for snapshot in snapshots.values()), default=0))
     members = of.topics.members(release.app.group)
     troubles = release.store.troubles(statuses(members))
     faults += [f"{instance} does not fold: {text}" for instance, text in troubles.items() if text]
@@ -158,7 +162,7 @@ def look(of: Deployment, name: str) -> Side:
 
 def report(record: Releases, side: Side) -> ReleaseReport:
     name = side.of.app.name
-    owes = {f"{topic}:{p}": count for (topic, p), count in record.owes(name, side.ends).items()}
+    owes = {f"{topic}:{p}": count for (topic, p), count in record.owes(name, side.positions).items()}
     live, publishes = record.live == name, record.publisher == name
     return ReleaseReport(
         name, live, publishes, side.word, side.progress, side.lag, owes, list(side.faults), dict(side.refused)

@@ -87,7 +87,7 @@ def _start(of: Deployment, release: str, settings: Mapping[str, str]) -> None:
     """Write the release into the file in RELEASES, if there is one, whose reader starts it."""
     if path := of.settings.releases:
         by_hand = file.ByHand(f"127.0.0.1:{_free_port()}", of.package, dict(settings))
-        file.write(path, file.with_release(file.read(path), of.app.release_of, release, by_hand))
+        file.change(path, of.app.release_of, release, by_hand)
 
 
 def _settings(given: Sequence[str]) -> dict[str, str]:
@@ -136,8 +136,9 @@ def _require_running(of: Deployment, side: Side) -> None:
 
 
 def _next_name(record: Releases) -> str:
-    taken = {*record.releases, *(turn.release for turn in record.turns)}
-    return next(name for n in count(2) if (name := f"{record.turns[0].release or record.live}-{n}") not in taken)
+    base, _, number = record.live.rpartition("-")
+    base = base if base and number.isdigit() else record.live
+    return next(name for n in count(2) if (name := f"{base}-{n}") not in record.releases)
 
 
 def _require_valid(of: Deployment, settings: Mapping[str, str]) -> None:

@@ -2,12 +2,13 @@
 -- KEYS[1]: the partition's hash tag, e.g. {metrics:7}; it is also the hash that holds owner, epoch, offsets and times.
 -- KEYS[2]: never exists; with it, Redis refuses the script while the slot migrates.
 -- ARGV: epoch, run id of the server, steps ({topic, expected offset or nil, next offset, stream time}), operations, counters,
--- and 1 where nothing is to be written.
--- Returns {1} after applying all, else {0, epoch, run id, topic, offset ('' for none)} as stored, with nothing applied.
+-- the number of the record of releases by which outputs were published ('' for none), and 1 where nothing is to be written.
+-- Returns {1} after applying all, else with nothing applied {0, epoch, run id, topic, offset ('' for none)} as stored, or {2}
+-- for a partition that was fenced by a later record of releases.
 local tag, call = KEYS[1], redis.call
 local epoch, server, steps = ARGV[1], ARGV[2], cmsgpack.unpack(ARGV[3])
 local operations, counters = cmsgpack.unpack(ARGV[4]), cmsgpack.unpack(ARGV[5])
-local held, begun, ended = unpack(call('HMGET', tag, 'epoch', 'begun', 'ended'))
+local held, begun, ended, fenced = unpack(call('HMGET', tag, 'epoch', 'begun', 'ended', 'record'))
 if begun ~= ended then return redis.error_reply('INCOMPLETE a commit or a reset stopped half way') end
 local run = string.match(call('INFO', 'server'), 'run_id:(%w+)')
 for _, step in ipairs(steps) do
@@ -17,6 +18,8 @@ for _, step in ipairs(steps) do
     return {0, held or '', run, step[1], offset or ''}
   end
 end
+local record = ARGV[6]
+if record ~= '' and tonumber(fenced or 0) > tonumber(record) then return {2} end
 
 -- What a script has written stays when it fails. So everything that Redis may refuse is tried before the first write: the
 -- rights to the commands, and a read of each key, which finds a key of another type.
@@ -521,7 +524,7 @@ for i = 1, #operations do
     results[i] = touch[kind](key, op)
   end
 end
-if ARGV[6] then return {1} end
+if ARGV[7] then return {1} end
 
 -- `begun` and `ended` differ when a write fails all the same: nothing is written on top of half a commit. One is counted,
 -- the other set: a Redis that lost the end of a transaction in its file keeps the beginning there, and at its next start
@@ -533,6 +536,7 @@ for i = 1, #operations do
 end
 for name, count in pairs(counters) do call('HINCRBY', tag, 'count:' .. name, count) end
 local fields = {'ended', begun}
+if record ~= '' and record ~= '0' then fields = {'ended', begun, 'record', record} end
 for _, step in ipairs(steps) do
   for name, value in pairs({['offset:'] = step[3], ['time:'] = step[4]}) do
     fields[#fields + 1], fields[#fields + 2] = name .. step[1], string.format('%.0f', value)

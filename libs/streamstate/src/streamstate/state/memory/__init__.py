@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from streamstate.errors import Fenced, IncompleteCommit, Inexact
+from streamstate.errors import Fenced, IncompleteCommit, Inexact, Superseded
 from streamstate.state.memory import timelines
 from streamstate.state.memory.bounds import bounded_merge, bounded_scores
 from streamstate.state.memory.reading import answer
@@ -56,6 +56,7 @@ class _Partition:
     skips: dict[tuple[str, int], str] = field(default_factory=dict)
     allowances: dict[str, Allowance] = field(default_factory=dict)
     rate: float | None = None
+    record: int = 0
 
 
 class MemoryStore:
@@ -104,6 +105,7 @@ class MemoryStore:
         for step in commit.steps:
             held.positions[step.topic], held.times[step.topic] = step.next, step.time
         _merge(held.counters, commit.counters)
+        held.record = commit.record or held.record
         held.incomplete = False
 
     def _fenced(self, commit: Commit) -> _Partition:
@@ -113,6 +115,8 @@ class MemoryStore:
         if held.owner is None or (held.epoch, self._server, stored) != believed:
             msg = f"partition {commit.claim.partition} stands at {stored} in epoch {held.epoch} on {self._server}"
             raise Fenced(msg)
+        if commit.record is not None and held.record > commit.record:
+            raise Superseded(commit.record)
         return held
 
     def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
@@ -125,6 +129,12 @@ class MemoryStore:
     def empty(self) -> None:
         """FLUSHALL: the same server, without keys."""
         self._partitions.clear()
+
+    def fence(self, partitions: Iterable[int], record: int) -> Mapping[int, Snapshot]:
+        fenced = {partition: self._complete(partition) for partition in partitions}
+        for held in fenced.values():
+            held.record = max(held.record, record) if held.owner else 0
+        return self.read(dict.fromkeys(fenced, ()))
 
     def skip(self, partition: int, topic: str, offset: int, reason: str) -> None:
         held = self._partitions[partition] = self._complete(partition)
@@ -167,6 +177,7 @@ class MemoryStore:
             dict(held.allowances),
             deletions,
             rate=held.rate,
+            record=held.record,
         )
 
 

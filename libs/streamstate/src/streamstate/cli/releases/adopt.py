@@ -48,8 +48,9 @@ def adopt(service: Service, live: Live, *, yes: Yes = False, dry_run: DryRun = F
     verb = "would answer and publish" if dry_run else "answers and publishes"
     lines = [f"found {name}, with {count:,} offsets" for name, count in sums.items()]
     if not dry_run:
-        agree(lines, f"Let {live} answer and publish?", yes=yes)
-        of.pointer.replace_text(text, Releases(live, tuple(found), live, number=answer.number))
+        with of.locked("adopt"):
+            agree(lines, f"Let {live} answer and publish?", yes=yes)
+            of.pointer.replace_text(text, Releases(live, tuple(found), live, number=answer.number))
     output.show(answer, f"{live} {verb}", *lines, as_json=as_json)
 
 

@@ -67,14 +67,16 @@ def drop(
     answer = Dropped(of.app.release_of, name, keys, side.of.app.group, unpublished, dry_run)
     lost = f"; the outputs of {sum(unpublished.values()):,} offsets will be missing" if unpublished else ""
     if not dry_run:
-        agree([f"to be deleted: {name}, {sum(keys.values()):,} keys{lost}"], "Delete it?", yes=yes)
-        if after != record:
-            of.pointer.replace(record, after)
-        _stop(of, name)
-        delete(deleter, deleter.holdings())
-        _delete_group(of, name)
-        bootstrap.deployments(of.settings).delete(name)
-        of.pointer.replace(after, dropped(after))
+        with of.locked("drop") as lock:
+            agree([f"to be deleted: {name}, {sum(keys.values()):,} keys{lost}"], "Delete it?", yes=yes)
+            if after != record:
+                of.pointer.replace(record, after)
+            _stop(of, name)
+            lock.require()
+            delete(deleter, deleter.holdings())
+            _delete_group(of, name)
+            bootstrap.deployments(of.settings).delete(name)
+            of.pointer.replace(after, dropped(after))
     verb = "would be deleted" if dry_run else "is deleted"
     text = f"{name} {verb}: {sum(keys.values()):,} keys, the consumer group {answer.group}{lost}"
     output.show(answer, text, as_json=as_json)

@@ -76,8 +76,9 @@ def stage(
         beside.require_unbroken(release, differences)
     memory = _require_memory(of, record.live)
     if not dry_run:
-        of.pointer.replace(before, after)
-        _start(of, release, own)
+        with of.locked("stage"):
+            of.pointer.replace(before, after)
+            _start(of, release, own)
     helm, started = helm_install(of, release, own), bool(of.settings.releases)
     answer = Staged(of.app.release_of, release, _changed(of, own), memory, differences, started, helm, dry_run)
     output.show(answer, _text(answer, record.live, service), as_json=as_json)

@@ -134,6 +134,7 @@ class Cycle:
         slower = steps["wait"].ms(99) / steps[BEFORE].ms(99)
         yield Target(f"{name}: p99 of reads during the build over before", slower, 2, unit="x")
         yield Target(f"{name}: the way back", self.answer("back")["seconds"], 1, unit="s")
+        yield Target(f"{name}: outputs on the way back pause", self.answer("back")["paused_seconds"], 1, unit="s")
 
 
 @dataclass(frozen=True)

@@ -52,16 +52,16 @@ test-browser: $(BROWSER) redis chromium ## the page, in a real browser (3 minute
 screenshots: ## the same, and the pictures of the docs
 	@$(MAKE) test-browser PYTEST="-k legible --screenshots=docs/images"
 
-verify: $(INSTALLED) ## hold every key of the running demo (or what STREAMSTATE_KAFKA and _REDIS name) against a recount
+verify: $(INSTALLED) ## hold every key of the running demo (or what STREAMSTATE_KAFKA and _REDIS name) against a replay
 	@$(BIN)/streamstate verify $(SERVICES)
 
-faults: $(INSTALLED) redis wrk ## let everything fail in turn under load, recount; writes docs/faults.md (75 minutes; a part: SHARD=redis SEEDS=1; one fault of each kind, in minutes: QUICK=1)
+faults: $(INSTALLED) redis wrk ## let everything fail in turn under load, replay; writes docs/faults.md (75 minutes; a part: SHARD=redis SEEDS=1; one fault of each kind, in minutes: QUICK=1)
 	@[ -z "$(QUICK)" ] || { SEEDS=1 timeout --signal=INT 1200 $(BIN)/python -m pytest -s -m quick tests/faults; exit; }; \
 	for shard in $(or $(SHARD),processes redis cluster kafka topics history reads); do \
 	  timeout --signal=INT 2400 $(BIN)/python -m pytest -s tests/faults/test_$$shard.py || failed=1; \
 	done; [ -z "$$failed" ]
 
-soak: $(INSTALLED) redis ## an hour of load while something fails every minute, recounted; writes docs/reliability.md (MINUTES=60)
+soak: $(INSTALLED) redis ## an hour of load while something fails every minute, replayed; writes docs/reliability.md (MINUTES=60)
 	@$(BIN)/python -m pytest -s tests/faults/test_soak.py
 
 change: $(CLASSES) redis ## change folds under load by stage, wait, promote, back and drop (8 minutes; EVENTS=2000 READS=200 WATCHERS=1000)

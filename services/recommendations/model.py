@@ -49,11 +49,17 @@ def without(users: Collection[int], values: Sequence[Any], *, window: int) -> It
         yield Append(PLAYS, number, pack(PlayBatch(time, np.concatenate(merged))), keep=window)
 
 
+def plays_of(entry: bytes) -> Sequence[Sequence[int]]:
+    """The ids of the plays of an entry."""
+    ids: Sequence[Sequence[int]] = unpack(entry).ids.tolist()
+    return ids
+
+
 def app(settings: WindowSettings) -> App:
     """The use case over the newest records of each partition."""
     plays = source(LISTENING_EVENTS, ListeningEvent, LONG, key_is="user_id", requires_beginning=False)
     log = UserState[int](lambda _user: (), [Since(PLAYS, 0, settings.window)], partial(without, window=settings.window))
-    folds = [Fold((plays,), partial(fold, window=settings.window), users=log)]
+    folds = [Fold((plays,), partial(fold, window=settings.window), users=log, entries=plays_of)]
     if settings.recommendation_rules:
         folds.append(rules.FOLD)
     if settings.shown:

@@ -14,8 +14,6 @@ from streamstate.kafka.admin import Topics
 from streamstate.kafka.producer import producer, send_all
 from streamstate.settings import ServiceSettings
 from streamstate.verify.check import Check
-from streamstate.verify.own_form import of_deployment
-from streamstate.verify.replay import recounted
 from tests.deployment import Deployment
 from tests.faults.load import known
 from tests.faults.trial import caught_up
@@ -60,6 +58,6 @@ class Deployed(Deployment):
         return caught_up(self.states)
 
     def differences(self) -> list[str]:
-        recount = of_deployment(recounted(APP), APP, renamed(APP, self.name, {LISTENING_EVENTS: self.topic}))
+        app = renamed(APP, self.name, {LISTENING_EVENTS: self.topic})
         settings = ServiceSettings.model_validate({"kafka": self.bootstrap, "redis": self.redis})
-        return [str(difference) for difference in Check(recount, settings).run().differences]
+        return [str(difference) for difference in Check(app, settings).run().differences]

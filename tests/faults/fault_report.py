@@ -15,7 +15,7 @@ without events, F29 and F30 without reads.
 `SEEDS=2 make faults SHARD=redis` repeats a part, and `make faults QUICK=1` a fault of each kind once: they print their
 rows only.
 
-- *errors*, in *figures*, none if absent: keys and records of any service that a recount finds different, and answers
+- *errors*, in *figures*, none if absent: keys and records of any service that a replay finds different, and answers
   other than the profile
 - *failed*: reads with 503 or 504 or without an answer, and the longest time with failures
 - *recovered*: the longest time from the end of a fault until the states reached the topic ends of that moment

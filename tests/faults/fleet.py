@@ -87,7 +87,7 @@ class Fleet:
 
 def recounted(settings: CommandSettings, *services: str) -> list[Report]:
     """What `make verify` finds in the states of `services`, or of all."""
-    return [Check(each.recounted, settings).run() for each in deployments(settings, services)]
+    return [Check(each.app, settings).run() for each in deployments(settings, services)]
 
 
 def send(processes: Iterable[psutil.Process], number: signal.Signals) -> None:

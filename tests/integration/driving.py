@@ -22,7 +22,7 @@ from streamstate.kafka.admin import Topics
 from streamstate.kafka.history import TopicHistory
 from streamstate.kafka.producer import producer
 from streamstate.verify.check import Check
-from streamstate.verify.recount import Difference
+from streamstate.verify.difference import Difference
 from tests.waiting import REQUEST_S, until
 
 
@@ -84,7 +84,7 @@ class Driving:
     def differences(self, *services: str) -> list[Difference]:
         """The differences of `streamstate verify` in `services`, which must have records, or in all services."""
         settings = self.cluster.settings
-        reports = [Check(of.recounted, settings).run() for of in deployments(settings, services)]
+        reports = [Check(of.app, settings).run() for of in deployments(settings, services)]
         counted = [report.records > 0 for report in reports]
         assert all(counted) if services else any(counted)
         return [difference for report in reports for difference in report.differences]

@@ -91,7 +91,7 @@ class Kept:
         return contents(RedisState(self.client, self.name), range(PARTITIONS))
 
     def differences(self) -> list[Any]:
-        report = Check(self.deployed.recounted, self.settings).run()
+        report = Check(self.deployed.app, self.settings).run()
         assert report.records > 0
         return report.differences
 

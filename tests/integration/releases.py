@@ -85,7 +85,7 @@ class Releases:
             (deployed,) = deployments(command, [app.name])
             states = States(deployed.topics, self.cluster.redis.url, {name: other.topics})
             until(states.caught_up, f"{name} to catch up")
-            report = Check(deployed.recounted, command).run()
+            report = Check(deployed.app, command).run()
             assert report.records > 0
             assert report.differences == []
             until(lambda: bool(deployed.topics.members(f"team.{name}")), f"{name} to be in its group")

@@ -13,7 +13,7 @@ import urllib3
 from services.clicks.model import USER_CLICKS, USER_REGIONS
 from services.events import LISTENING_EVENTS
 from services.notifications.model import OPEN, TICK
-from services.recommendations.recount import unpacked
+from services.recommendations.model import plays_of
 from streamstate.keys import LONG, sortable
 from tests.integration.driving import Driving
 from tests.waiting import REQUEST_S, until, until_equal
@@ -87,7 +87,7 @@ def parts(kind: str, value: Any) -> Iterable[bytes]:
         case "stream":
             for _, fields in value:
                 yield base64.b64decode(fields[b"text"])
-                yield str(unpacked(fields[b"text"])[1]).encode()
+                yield str(plays_of(fields[b"text"])).encode()
 
 
 def places(driving: Driving) -> list[str]:

@@ -99,7 +99,7 @@ class Visits:
         own = {**self._releases.cluster.settings.model_dump(), "name": self.name}
         settings = CommandSettings.model_validate(own)
         (of,) = deployments(settings, ["profile"])
-        return Check(of.recounted, settings).run().differences
+        return Check(of.app, settings).run().differences
 
 
 def answers(visits: Visits, url: str) -> Mapping[str, Any]:

@@ -138,7 +138,7 @@ def test_each_record_counts_once_after_a_kill_between_publication_and_commit(
         formats = {"formats": {TOPIC: FORMAT}, "registry": registry.url}
         own = CommandSettings.model_validate({**releases.cluster.settings.model_dump(), **formats, "name": NAME})
         (of,) = deployments(own, ["profile"])
-        report = Check(of.recounted, own).run()
+        report = Check(of.app, own).run()
         assert (report.records, report.differences, report.faults) == (all_sent + len(sent), [], [])
     finally:
         deployment.client.client_unpause()
@@ -217,7 +217,7 @@ def test_a_deleted_user_stays_deleted_in_a_build_from_a_compacted_archive(
     with releases.make("services.profile", topic, {}, **settings):
         sent = 3 * RECORDS - RECORDS // USERS
         until(lambda: built(ends()) and sum(ends().values()) == sent, "the build from the archive")
-    report = Check(of.recounted, of.settings).run()
+    report = Check(of.app, of.settings).run()
     assert (report.records, report.differences) == (sent, [])
     other = "debits"
     (second := tmp_path / "debits.yaml").write_text(file.read_text().replace("userId: int", "userId: int(text)"))
@@ -234,7 +234,7 @@ def test_a_deleted_user_stays_deleted_in_a_build_from_a_compacted_archive(
     assert len(releases.read(f"{keyed}-text")) == len(first) + RECORDS - RECORDS // USERS
     monkeypatch.setenv("STREAMSTATE_PROFILE", str(second))
     (of,) = deployments(CommandSettings.model_validate({**own, "name": other}), ["profile"])
-    assert Check(of.recounted, of.settings).run().differences == []
+    assert Check(of.app, of.settings).run().differences == []
     command = Command(releases, "services.profile", **settings, NAME=other)
     then = command.run("replay", "profile", other, "7", "3", "--at", "2100-01-01")
     assert [each["answer"] and each["answer"]["orders"]["ever"] for each in then] == [None, counted[3]]

@@ -12,6 +12,7 @@ import urllib3
 
 from devkit.cluster.local_cluster import variables
 from devkit.events import records
+from devkit.topics import cut
 from streamstate.cli.services import deployments
 from streamstate.keys import MARKER_HEADER, Marker
 from streamstate.settings import CommandSettings
@@ -78,7 +79,7 @@ class Serving:
     def verified(self) -> tuple[int, Any, Any]:
         own = CommandSettings.model_validate({**self._releases.cluster.settings.model_dump(), "name": NAME})
         (of,) = deployments(own, ["profile"])
-        report = Check(of.recounted, own).run()
+        report = Check(of.app, own).run()
         return report.records, report.differences, report.faults
 
 
@@ -132,3 +133,13 @@ def test_crossings_and_sizes_are_exact_through_killed_workers(serving: Serving, 
     assert next(hundreds)[1]["key"] == next(rest)[1]["key"] == other
     until(lambda: serving.folded() == len(USERS) * PLAYS + 100, "all plays")
     assert serving.verified() == (len(USERS) * PLAYS + 100, [], [])
+
+    sent = releases.read(SENT)
+    ends = {(SENT, partition): 0 for partition in range(PARTITIONS)}
+    for record in sent:
+        place = SENT, record.partition() or 0
+        ends[place] = max(ends[place], (record.offset() or 0) + 1)
+    cut(releases.cluster.kafka.bootstrap, ends)
+    _, differences, _ = serving.verified()
+    causes = {headers(record)[MARKER_HEADER] for record in sent}
+    assert [each.reason for each in differences] == [f"is missing in {SENT}"] * len(causes)

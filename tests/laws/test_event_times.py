@@ -1,24 +1,21 @@
-"""Times that events name are bounded by Kafka's timestamps: in every state, as in a count by hand, and in recounts."""
+"""Times that events name are bounded by Kafka's timestamps: in every state, as in a count by hand."""
 
 import json
 from typing import Any
 
 import pytest
-from confluent_kafka import Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from devkit.registry import app
 from streamstate.app import App
 from streamstate.bootstrap import deployed
-from streamstate.formats.event_times import EventTimes
 from streamstate.keys import LONG
 from streamstate.profile import profile_app
 from streamstate.profile.file import parse
 from streamstate.settings import ServiceSettings
 from streamstate.state.memory import MemoryStore
 from streamstate.testing import Driver
-from streamstate.verify.own_form import OwnForm, bounded
 from tests.raw import plain, play_json
 
 DAY_MS = 86_400_000
@@ -113,15 +110,6 @@ def test_times_are_bounded_as_by_hand(name: str, given_bounds: dict[str, Any], p
     driver = fed(of, plays)
     assert sorted(times(driver)) == sorted(expected)
     assert len(driver.dead) == len(plays) - len(expected)
-    as_declared = [OwnForm(own, of)(message(offset, *play)) for offset, play in enumerate(plays)]
-    recounted = [json.loads(each.value() or b"")["timestamp"] for each in as_declared if each]
-    assert recounted == expected
-
-
-def message(offset: int, time: int, at: int) -> Message:
-    value = play_json((1, 2, 3, offset + 1, time))
-    topic = "listening-events"
-    return Message(topic=topic, partition=0, offset=offset, key=LONG.encode(1), value=value, timestamp=(1, at))
 
 
 ORDERS = """
@@ -145,15 +133,3 @@ def test_bounds_know_units_and_kinds_of_events(beyond: str, latest: int) -> None
     driver.feed(0, {"shop": [(offset, NOW, LONG.encode(1), value) for offset, value in enumerate(values)]})
     assert plain(driver.view("orders", 1))["latest"] == latest
     assert [letter.offset for letter in driver.dead] == ([2] if beyond == "refuse" else [])
-    place: dict[str, Any] = {"topic": "shop", "partition": 0, "key": LONG.encode(1), "timestamp": (1, NOW)}
-    as_declared = [OwnForm(own, of)(Message(offset=n, value=each, **place)) for n, each in enumerate(values)]
-    bounded = values[2].replace(str(YEAR_2100 * 1_000).encode(), str(latest * 1_000).encode())
-    expected = [values[0], values[1], None if beyond == "refuse" else bounded]
-    assert [each and each.value() for each in as_declared] == expected
-
-
-def test_a_bounded_time_leaves_the_other_members_as_they_are() -> None:
-    times = EventTimes({"at": ("order.at", "us")}, ahead_ms=0, clamp=True)
-    others = b'"note": "\\ud83d", "sum": 1e5, "order": {"id": 7.0, "at": "%d"}}'
-    value = bounded(times, b"{" + others % (YEAR_2100 * 1_000), NOW)
-    assert value == b"{" + (others % (NOW * 1_000)).replace(b"\\ud83d", b"\xff")

@@ -107,7 +107,6 @@ def test_each_profile_and_release_is_found_with_its_declaration(both: tuple[App,
             made.release_of,
         )
     assert both[0].declarations != both[1].declarations
-    assert found[NEXT].recounted.service == NEXT
     assert {of.app.name for of in deployments(load(CommandSettings))} > {*found, "metrics", "names"}
 
 
@@ -167,7 +166,7 @@ def test_the_live_release_is_followed_with_its_own_declaration(client: redis.Red
         after = followed(deployment(service))
         assert (after.app.name, after.app.release_of, after.app.group) == (NEXT, "habits", NEXT)
         assert after.app.declarations == both[1].declarations
-        assert after.recounted.dead_letters == "habits-dlq"
+        assert after.app.dead_letters == "habits-dlq"
 
 
 @pytest.mark.usefixtures("both")

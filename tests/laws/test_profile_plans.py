@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 import redis
-from confluent_kafka import Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,11 +28,13 @@ from streamstate.profile.measure import BadDeclaration
 from streamstate.state.memory import MemoryStore
 from streamstate.state.redis import RedisStore
 from streamstate.state.redis_connections import Client
+from streamstate.state.redis_reads import tag
 from streamstate.state.store import Commit, OffsetAdvance, Store
 from streamstate.testing import Driver
-from streamstate.verify.profiles import recounted
+from streamstate.verify.keys import KeyCheck
+from streamstate.verify.partition import PartitionReplay
 from streamstate.verify.redis_state import RedisState
-from streamstate.verify.replay import replayed
+from tests.in_memory_history import inputs, message
 from tests.raw import plain
 
 DAY_MS = 86_400_000
@@ -256,13 +257,17 @@ def test_a_compact_profile_is_the_count_of_all_events(
         assert plain(driver.view("tracks", user)) == expected(raw, user)
     state = RedisState(redis_client, name)
     keys = sorted(state.keys(0))
-    for made in (recounted(DECLARED).make(), replayed(TRACKS).make()):
-        for offset, time, key, value in raw:
-            message = Message(topic="plays", partition=0, offset=offset, key=key, value=value, timestamp=(1, time))
-            made.add(message, time)
-        assert keys == sorted(made.expected_keys())
-        assert {made.wrong(key, of) for key, of in zip(keys, state.read(0, keys).values, strict=True)} == {None}
-        assert all(made.wrong(key, {b"x": b"1"}) for key in keys)
+    of_plays = inputs(replace(TRACKS, name=name), [message("plays", 0, record) for record in raw])
+    with PartitionReplay(of_plays, 0, {}, None, lambda _records: None) as replay:
+        check = KeyCheck(store, state, 0, replay)
+        assert check.run() == []
+        for key in keys:
+            full = f"{tag(name, 0)}:{key}"
+            if redis_client.type(full) == b"hash":
+                redis_client.hincrby(full, redis_client.hkeys(full)[0], 1)
+            else:
+                redis_client.zincrby(full, 1, redis_client.zrange(full, 0, 0)[0])  # type: ignore[arg-type]
+        assert {str(each).partition(": ")[0].rpartition(":")[2] for each in check.run()} == {"1", "2"}
 
     users = TRACKS.folds[0].users
     assert users

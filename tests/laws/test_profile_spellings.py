@@ -1,6 +1,8 @@
-"""Numbers, texts and nulls as producers write them: one value by decoder and recount, or a dead letter."""
+"""Numbers, texts and nulls as producers write them: one value by decoder and reference, or a dead letter."""
 
 import json
+from decimal import Decimal
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -15,8 +17,7 @@ from streamstate.profile import Profile, profile_app, total
 from streamstate.profile.file import parse
 from streamstate.state.memory import MemoryStore
 from streamstate.testing import Driver
-from streamstate.verify.profiles import recounted
-from tests.laws.test_recounts import message
+from tests.reference_events import UNUSABLE, event_of
 
 DECLARED = """
 name: spelled
@@ -41,25 +42,41 @@ measures:
 SPELLED = parse(DECLARED)
 APP = profile_app(SPELLED)
 NOW = 1_800_000_000_000
+FIELDS = SPELLED.fields.items()
+KINDS = {name: of if isinstance(of, str) else of.type for name, of in FIELDS}
+PATHS = {name: name if isinstance(of, str) else of.member for name, of in FIELDS}
 
 
 def folded(*values: bytes | None) -> tuple[Driver, dict[str, int]]:
-    """The driver, and the stored numbers of the key; decoder and recount agree about them and about dead letters."""
+    """The driver, and the stored numbers of the key; decoder and reference agree about them and about dead letters."""
     driver = Driver(APP, MemoryStore())
     raw = [(offset, NOW, LONG.encode(1), value) for offset, value in enumerate(values)]
     driver.feed(0, {"shop": raw})
     assert isinstance(driver.store, MemoryStore)
     stored = driver.store.keys(0)
-    recount = recounted(SPELLED).make()
-    unusable = [record[0] for record in raw if not recount.add(message("shop", 0, record), NOW)]
+    read: list[dict[str, Any] | None] = []
+    unusable = []
+    for offset, value in enumerate(values):
+        try:
+            read.append(event_of(value, KINDS, PATHS, {}))
+        except UNUSABLE:
+            unusable.append(offset)
     assert unusable == [letter.offset for letter in driver.dead]
     numbers = dict(stored.get("numbers:1", {}))
-    held = {name.encode(): b"%d" % number for name, number in numbers.items()} or None
-    assert recount.wrong("numbers:1", held) is None
-    assert {name: n for name, n in recount.counts.items() if n} == {
-        name: n for name, n in driver.store.read({0: ()})[0].counters.items() if "dead" not in name
-    }
+    assert numbers == by_hand([event for event in read if event])
     return driver, numbers
+
+
+def by_hand(events: list[dict[str, Any]]) -> dict[str, int]:
+    """The stored numbers: sums, the latest time, the count of texts, and the number of events."""
+    held: dict[str, list[int]] = {}
+    for event in events:
+        for name, value in event.items():
+            if value is not None:
+                number = 1 if name == "text" else int(value * 100) if isinstance(value, Decimal) else value
+                held.setdefault(name, []).append(number)
+    numbers = {name: max(values) if name == "at" else sum(values) for name, values in held.items()}
+    return numbers | ({"#": len(events)} if events else {})
 
 
 LENIENT = [

@@ -10,7 +10,6 @@ from unittest.mock import patch
 import msgspec
 import pytest
 import yaml
-from confluent_kafka import Message
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -25,7 +24,6 @@ from streamstate.state.memory import MemoryStore
 from streamstate.state.redis import RedisStore
 from streamstate.state.store import Store
 from streamstate.testing import Driver
-from streamstate.verify.profiles import recounted
 from tests.reference_profile import answer
 from tests.worked_profile import DECLARED, EVERYTHING, OVERALL, OVERALL_DECLARED, event_json, profile_events
 
@@ -200,13 +198,3 @@ def test_decimals_with_one_text_are_counted_together() -> None:
     driver.feed(0, {"events": raw})
     counts = {"900719925474099.9": 2}
     assert plain(driver.view("spent", 1, Moment(NOW)))["spent"] == {"7d": counts, "ever": counts}
-
-
-def test_a_recount_names_small_decimals_as_the_state_does() -> None:
-    declared = parse(MANY_DIGITS.replace("(2)", "(9)"))
-    store, value = MemoryStore(), b'{"price": 0.000000001}'
-    Driver(profile_app(declared), store).feed(0, {"events": [(0, NOW, LONG.encode(1), value)]})
-    recount = recounted(declared).make()
-    recount.add(Message(topic="events", offset=0, key=LONG.encode(1), value=value, timestamp=(1, NOW)), NOW)
-    stored = {name.encode(): b"%d" % number for name, number in store.keys(0)["numbers:1"].items()}
-    assert recount.wrong("numbers:1", stored) is None

@@ -1,13 +1,11 @@
 """A record that a fold refuses leaves the state as if it had not been there: its time, too."""
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
 
 import msgspec
 import pytest
-from confluent_kafka import Message
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,10 +15,13 @@ from streamstate.keys import LONG
 from streamstate.profile import profile_app
 from streamstate.profile.file import parse
 from streamstate.state.memory import MemoryStore
-from streamstate.state.store import Origin
+from streamstate.state.redis import RedisStore
+from streamstate.state.redis_connections import Client
 from streamstate.testing import Driver
-from streamstate.verify.counting import Counting
-from streamstate.verify.profiles import recounted
+from streamstate.verify.keys import KeyCheck
+from streamstate.verify.partition import PartitionReplay
+from streamstate.verify.redis_state import RedisState
+from tests.in_memory_history import inputs, message
 
 HOUR_MS = 3_600_000
 START = 1_800_000_000_000
@@ -110,35 +111,11 @@ def test_a_refused_record_moves_nothing(name: str, drawn: list[Drawn], size: int
     assert times.get("events", 0) == expected.get("events", 0)
 
 
-@dataclass
-class Log:
-    """A log in memory."""
-
-    messages: list[Message]
-
-    def up_to(self, _position: int) -> Iterator[Message]:
-        yield from self.messages
-
-
-@dataclass
-class Refused:
-    """The letters of a log."""
-
-    stages: dict[Any, str] = field(default_factory=dict)
-
-    def catch_up(self) -> None:
-        """All letters are known."""
-
-
-def test_a_recount_has_the_time_of_the_stream() -> None:
+def test_a_replay_has_the_time_of_the_stream(redis_client: Client, redis_name: Callable[[], str]) -> None:
     raw = raw_records([(1, 0, 5), (2, 9, 2**60), (2, 1, 5)])
-    driver = folded(APPS["index"], raw, 3)
-    messages = [Message(topic="events", offset=o, key=k, value=v, timestamp=(1, t)) for o, t, k, v in raw]
-    refused: Any = Refused({("id", 0, letter.offset): letter.stage for letter in driver.dead})
-    logs: Any = {"events": Log(messages)}
-    origins = {"events": Origin("id", 1)}
-    counting = Counting(recounted(parse(INDEXED)), 0, origins, logs, refused, lambda _records: None)
-    counting.advance({"events": 3})
-    snapshot = driver.store.read({0: ()})[0]
-    counts = {f"count:{what}": str(number) for what, number in snapshot.counters.items()}
-    assert counting.wrong_fields({"offset:events": "3", "time:events": str(snapshot.times["events"]), **counts}) is None
+    app = replace(APPS["index"], name=redis_name())
+    store = RedisStore(redis_client, app.name)
+    Driver(app, store).feed(0, {"events": raw})
+    given = inputs(app, [message("events", 0, record) for record in raw])
+    with PartitionReplay(given, 0, {}, None, lambda _records: None) as replay:
+        assert KeyCheck(store, RedisState(redis_client, app.name), 0, replay).run() == []

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from streamstate.erasure.applying import Erased, personal
 from streamstate.erasure.deletions import erased
 from streamstate.erasure.stream import Erasure
-from streamstate.history.answers.feed import MergedLogs, dated
 from streamstate.history.answers.past import Past, behind
 from streamstate.history.archive.compaction import compact
 from streamstate.history.archive.files import Archive
@@ -28,6 +27,7 @@ from streamstate.history.archive.segments import Segment
 from streamstate.keys import MARKER_HEADER
 from streamstate.processing.decode import RawRecord
 from streamstate.profile.file import parse
+from streamstate.replay.feed import MergedLogs, dated
 from streamstate.state.memory import MemoryStore
 from streamstate.state.store import Origin
 from streamstate.testing import FixedTopics

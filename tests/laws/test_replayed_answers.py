@@ -12,10 +12,10 @@ from services.events import LISTENING_EVENTS
 from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES
 from streamstate.app import App
-from streamstate.history.answers.feed import MergedLogs, Overtaken, dated
 from streamstate.history.answers.past import Past, behind
 from streamstate.keys import LONG
 from streamstate.processing.decode import Refusal
+from streamstate.replay.feed import MergedLogs, Overtaken, dated
 from streamstate.state.memory import MemoryStore
 from streamstate.state.store import Origin, TopicPartition
 from streamstate.testing import Driver
@@ -76,8 +76,8 @@ def test_an_answer_as_of_a_time_has_the_records_before_the_first_later_record(gi
     made = past(METRICS, view, of_plays(given))
     for time in sorted(moments):
         made.advance_until(time)
-        # Only a record that is an event moves the stream time on.
-        later = next((n for n, (_, _, at, good) in enumerate(given) if good and at > time), len(given))
+        # As in Kafka's search by timestamp, every record moves the time on.
+        later = next((n for n, (_, _, at, _) in enumerate(given) if at > time), len(given))
         now = {key: encoded(made.answer(view.ask(key))) for key in KEYS}
         assert now == live(METRICS, view, of_plays(given[:later]), KEYS)
         assert made.positions([0]) == {(LISTENING_EVENTS, 0): later}
@@ -93,7 +93,7 @@ def test_answers_that_lack_earlier_records_behind_a_later_timestamp_are_counted(
     made.look_ahead(moments[-1])
     lacking = dict.fromkeys(range(len(moments)), 0)
     for number, time in enumerate(moments):
-        later = next((n for n, (_, _, at, good) in enumerate(given) if good and at > time), len(given))
+        later = next((n for n, (_, _, at, _) in enumerate(given) if at > time), len(given))
         lacking[number] = sum(good and at <= time for _, _, at, good in given[later:])
     assert overtaken.answers == sum(map(bool, lacking.values()))
     assert overtaken.records >= max(lacking.values())
@@ -151,7 +151,7 @@ def test_a_table_has_the_rows_of_the_time_of_a_record() -> None:
     }
     emitted: list[Any] = []
     made = past(NAMES, view, logs)
-    made.publish = lambda results: emitted.extend(each for result in results for each in result.emits)  # type: ignore[method-assign]
+    made.replay.publisher = lambda result: emitted.extend(result.emits)
     made.advance_until(10)
     assert [b'"artistName":"a"' in each.value for each in emitted] == [True, False]
 

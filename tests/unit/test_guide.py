@@ -213,12 +213,12 @@ class TestTheFirstService:
     def test_it_keeps_the_laws(self, copy: Copy) -> None:
         laws = (
             "laws/test_app_laws.py",
-            "laws/test_recounts.py",
+            "laws/test_verified_states.py",
             "laws/test_structure.py",
             "unit/web/test_contract.py",
         )
         paths = [f"tests/{law}" for law in laws]
         chosen = f"{NAME}] and not another_version or test_no_two_services or test_what_services_declare"
         passed = copy.python("-m", "pytest", "-q", "-p", "no:cacheprovider", *paths, "-k", chosen)
-        # Two laws of every app, two of all together, two of recounts, and the contract of its API.
-        assert "7 passed" in passed, passed
+        # Two laws of every app, two of all together, three of verified states, and the contract of its API.
+        assert "8 passed" in passed, passed

@@ -8,18 +8,16 @@ from typing import Any
 
 import msgspec
 import pytest
-from confluent_kafka import Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.clicks.model import APP as CLICKS
-from services.events import LISTENING_EVENTS, PLAYS, ListeningEvent
+from services.events import LISTENING_EVENTS, ListeningEvent
 from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES_APP
 from services.names.model import ENRICHED, EnrichedEvent
 from services.notifications.model import NOTIFICATION_WINDOWS, NOTIFICATIONS, WindowUpdate
 from streamstate.app import App, Derived, Record
-from streamstate.deployment.overrides import renamed
 from streamstate.errors import Misconfigured, RegistryUnavailable
 from streamstate.formats.applied import formatted, registered
 from streamstate.formats.format import Format
@@ -29,7 +27,6 @@ from streamstate.formats.registered.registry import Registry
 from streamstate.formats.writing import FormatEncoder
 from streamstate.keys import LONG, LONG_MAX, TEXT
 from streamstate.processing.decode import Admission, decode_records
-from streamstate.verify.own_form import OwnForm
 from tests.unit.formats.known import AWAY, know, registry
 
 APP = App(
@@ -145,23 +142,9 @@ def test_formats_travel_to_the_workers(tmp_path: Path) -> None:
         ({"value": "long"}, b"amy", None, (b"amy", None)),
     ],
 )
-def test_a_recount_gets_a_record_as_declared(given: Any, key: bytes, value: bytes | None, own: Any) -> None:
+def test_a_record_is_read_as_declared(given: Any, key: bytes, value: bytes | None, own: Any) -> None:
     deployed = formatted(CLICKS, {"*": Format(**given)}, Registry(""))
-    message = Message(topic="user-clicks", partition=0, offset=3, key=key, value=value, timestamp=(1, 5))
-    found = OwnForm(CLICKS, deployed)(message)
-    assert (None if found is None else (found.key(), found.value())) == own
     decoded = decode_records(deployed.source("user-clicks"), [(3, 5, key, value)], (None, 0), (0, 1), Admission(2**63))
     (entry,) = decoded.entries
     assert isinstance(entry, Record) == (own is not None and value is not None)
     assert not isinstance(entry, Record) or (entry.key, entry.value) == (own[0].decode(), int(own[1]))
-
-
-def test_a_recount_gets_a_record_under_the_declared_topic() -> None:
-    formats = {LISTENING_EVENTS: Format(fields={"userId": "user.id", "artistId": "albumId", "albumId": "artistId"})}
-    value = b'{"user": {"id": 7}, "artistId": 2, "albumId": 1, "trackId": 3, "timestamp": 4}'
-    message = Message(topic="plays", partition=0, offset=3, key=LONG.encode(7), value=value, timestamp=(1, 5))
-    deployed = renamed(formatted(METRICS, formats, Registry("")), "", {LISTENING_EVENTS: "plays"})
-    found = OwnForm(METRICS, deployed)(message)
-    assert found is not None
-    assert found.topic() == LISTENING_EVENTS
-    assert PLAYS.decode(7, found.value()) == ListeningEvent(7, 1, 2, 3, 4)

@@ -155,7 +155,6 @@ def test_an_app_has_the_name_and_the_topics_of_its_deployment() -> None:
     given = {"package": "services.metrics", "name": "eu", "topics": {"listening-events": "events-eu"}}
     [of] = deployments(CommandSettings.model_validate(given))
     assert (of.app.name, of.app.topics) == ("eu", ("events-eu",))
-    assert (of.recounted.service, of.recounted.topics) == ("eu", ("events-eu",))
 
 
 @pytest.mark.parametrize(("typed", "offered"), [("streamstate status me", {"metrics"}), ("streamstate fe", {"feed"})])

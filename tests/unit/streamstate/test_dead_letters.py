@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 
 import pytest
-from confluent_kafka import Message
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
 from streamstate.app import App, Derived, Emit, Record
 from streamstate.errors import BadRecord
 from streamstate.kafka.dlq.records import (
     RECEIPT_HEADER,
-    TOPIC_HEADER,
     TOPIC_ID_HEADER,
     dead_letters,
     derived,
@@ -19,8 +18,13 @@ from streamstate.kafka.dlq.topic import Choice, cause_of, is_receipt, letter_of,
 from streamstate.kafka.producer import Dated, Headers, Outgoing
 from streamstate.keys import MARKER_HEADER, TEXT, Marker
 from streamstate.processing.decode import DeadLetter, Stage
-from streamstate.verify.derived_topics import DerivedTopicCheck, Effects, by_marker
-from streamstate.verify.derived_topics import dead_letters as judged
+from streamstate.processing.fold_batch import FoldResult
+from streamstate.profile import profile_app
+from streamstate.state.store import Claim, Commit, Origin
+from streamstate.verify.outputs import GONE, Caused, Collector, OutputCheck, digest
+from streamstate.verify.outputs import derived as output_of
+from streamstate.verify.outputs import letter as read_letter
+from tests.worked_profile import REKEYED
 
 # The markers of derived records, by which repeats are recognized.
 
@@ -143,79 +147,104 @@ def test_an_overview_counts_each_record_once_and_has_the_latest() -> None:
 
 # What the folds send out, held against its causes: each at least once, and nothing else.
 
-CONTENTS = [b"one", None, b"two"]
 
-
-def effects_of() -> DerivedTopicCheck:
-    """Of partition 3 of `in`, offsets 5 and 7 have effects; the state stands at 9."""
-    effects = Effects()
-    for offset, content in enumerate(CONTENTS, start=5):
-        effects.add(offset, content)
-    effects.reach(9)
-    made = DerivedTopicCheck("out", by_marker, lambda caused: caused.value() or b"")
-    made.expected["in", 3] = effects
+def caused_by(*, whole: bool = True) -> Caused:
+    """Of partition 3 of `in`, offset 5 has one output, 7 has two; the state stands at 9."""
+    made = Caused(whole, reached=9)
+    for offset, value in ((5, b"one"), (7, b"two"), (7, b"three")):
+        made.add(offset, "out", digest((b"key", value, None)))
     return made
 
 
-def caused(cause: str, value: bytes) -> Message:
-    return Message(topic="out", partition=1, offset=2, value=value, headers=[(MARKER_HEADER, cause.encode())])
+def caused(cause: str, value: bytes | None, kind: int = 1) -> Message:
+    headers: Headers = [(MARKER_HEADER, cause.encode())]
+    return Message(topic="out", partition=1, offset=2, key=b"key", value=value, headers=headers, timestamp=(kind, 5))
 
 
-def differing(records: Sequence[Message]) -> list[str]:
-    return [str(difference) for difference in effects_of().differences(records)]
+def differing(records: Sequence[Message], of: Caused | None = None, replaced: Sequence[Marker] = ()) -> list[str]:
+    check = OutputCheck({("in", 3): of or caused_by()}, lambda _place, offset: offset != 8)
+    for marker in replaced:
+        check.replaced(marker)
+    wrong = (check.wrong("out", output_of(record, dated=False)) for record in records)
+    return [*filter(None, wrong), *map(str, check.missing())]
 
 
-GOOD = [caused("in:3:5:0", b"one"), caused("in:3:7:0", b"two")]
+GOOD = [caused("in:3:5:0", b"one"), caused("in:3:7:0", b"two"), caused("in:3:7:1", b"three")]
 
 
-def test_each_effect_may_come_several_times() -> None:
+def test_each_output_may_come_several_times() -> None:
     assert differing([*GOOD, *GOOD]) == []
 
 
-@pytest.mark.parametrize("cause", ["in:3:9:0", "in:2:5:0", "recreated:3:5:0"])
-def test_causes_that_are_not_folded_do_not_count(cause: str) -> None:
+@pytest.mark.parametrize("cause", ["in:3:9:0", "in:2:5:0", "recreated:3:5:0", "in:3:8:0"])
+def test_causes_that_are_not_folded_or_of_another_release_do_not_count(cause: str) -> None:
     assert differing([*GOOD, caused(cause, b"another")]) == []
 
 
-def test_a_missing_effect_is_named_by_its_cause() -> None:
-    assert differing(GOOD[:1]) == ["in:3:7: is missing in out"]
+def test_a_missing_output_is_named_by_its_cause() -> None:
+    assert differing(GOOD[:2]) == ["in:3:7: is missing in out"]
 
 
-def test_an_effect_that_was_too_large_for_the_topic_is_not_missing() -> None:
-    assert list(effects_of().differences(GOOD[:1], {("in", 3, 7), ("in", 3, 100), ("other", 0, 0)})) == []
+def test_an_output_that_was_too_large_for_the_topic_is_not_missing() -> None:
+    assert (
+        differing(GOOD[:2], replaced=[Marker("in", 3, 7, 1), Marker("in", 3, 100, 0), Marker("other", 0, 0, 0)]) == []
+    )
 
 
-@pytest.mark.parametrize("wrong", [caused("in:3:7:0", b"other"), caused("in:3:6:0", b"one"), caused("in:3:0:0", b"")])
-def test_another_content_is_a_difference(wrong: Message) -> None:
-    cause = by_marker(wrong)
-    assert cause is not None
-    assert differing([*GOOD, wrong]) == [f"out:1:2: differs from the effect of in:3:{cause[2]}"]
+def test_an_output_that_kafka_may_have_deleted_is_not_missing() -> None:
+    kept = caused_by()
+    kept.contents[0] = GONE
+    assert differing(GOOD[1:], kept) == []
+
+
+@pytest.mark.parametrize("wrong", ["in:3:7:0", "in:3:6:0", "in:3:0:0", "in:3:5:1"])
+def test_another_content_or_an_output_without_a_cause_is_a_difference(wrong: str) -> None:
+    fault = f"differs from the effect of {wrong.rpartition(':')[0]}"
+    assert differing([*GOOD, caused(wrong, b"other")]) == [fault]
+
+
+def test_of_a_deleted_user_only_the_marker_is_left_in_the_archive() -> None:
+    assert differing([*GOOD[:2], caused("in:3:7:1", None, TIMESTAMP_NOT_AVAILABLE)]) == []
+    assert differing([*GOOD, caused("in:3:6:0", b"of a deleted user")], caused_by(whole=False)) == []
 
 
 @pytest.mark.parametrize("cause", ["", "in:3:5", "in:3:5:", "in", ":::", "a:b:c:d"])
-def test_a_record_without_a_cause_is_a_difference(cause: str) -> None:
-    assert differing([*GOOD, caused(cause, b"one")]) == ["out:1:2: names no cause"]
+def test_a_record_without_a_marker_is_a_difference(cause: str) -> None:
+    assert differing([*GOOD, caused(cause, b"one")]) == ["names no cause"]
 
 
-@pytest.mark.parametrize(("topic_id", "count"), [(b"id", 0), (b"of an earlier topic", 1)])
-def test_a_dead_letter_names_its_cause_in_its_key_and_the_id_of_its_topic(topic_id: bytes, count: int) -> None:
-    letters = judged("app-dlq")
-    letters.expected["id", 3] = Effects()
-    letters.expected["id", 3].add(0, (None,))
-    letter = Message(topic="app-dlq", partition=0, offset=0, key=b"in:3:0", headers=[(TOPIC_ID_HEADER, topic_id)])
-    assert len(list(letters.differences([letter]))) == count
+def test_outputs_that_are_folded_again_replace_those_before() -> None:
+    again = caused_by()
+    again.forget(7)
+    assert differing(GOOD[:1], again) == []
 
 
-def test_a_dead_letter_of_a_derived_record_is_judged_with_its_topic() -> None:
-    headers: list[tuple[str, str | bytes | None]] = [(MARKER_HEADER, b"id:3:0:0"), (TOPIC_HEADER, b"out")]
-    letter = Message(topic="app-dlq", partition=0, offset=0, key=b"id:3:0:0", headers=headers)
-    assert list(judged("app-dlq").differences([letter])) == []
+def test_only_what_each_order_of_merging_causes_must_be_there() -> None:
+    other = Caused(whole=False, reached=9)
+    other.add(7, "out", digest("another content"))
+    common = caused_by().common(other)
+    assert differing([], common) == ["in:3:7: is missing in out"]
+    assert differing([caused("in:3:7:0", b"any"), caused("in:3:5:0", b"any")], common) == []
 
 
-def test_effects_of_offsets_that_another_release_publishes_are_not_expected() -> None:
-    check = effects_of()
-    check.expected["in", 3].keep(6)
-    assert list(check.differences([*GOOD, caused("in:3:5:0", b"of the other release")])) == []
-    assert [str(difference) for difference in check.differences([])] == ["in:3:7: is missing in out"]
-    check.expected["in", 3].keep(None)
-    assert list(check.differences([])) == []
+@pytest.mark.parametrize(
+    ("topic_id", "faults"), [(b"id", []), (b"of an earlier topic", ["id:3:0: is missing in app-dlq"])]
+)
+def test_a_dead_letter_names_its_cause_in_its_key_and_the_id_of_its_topic(topic_id: bytes, faults: list[str]) -> None:
+    dead = Caused(whole=True, reached=1)
+    dead.add(0, "app-dlq", digest((None,)))
+    message = Message(topic="app-dlq", partition=0, offset=0, key=b"in:3:0", headers=[(TOPIC_ID_HEADER, topic_id)])
+    check = OutputCheck({("id", 3): dead}, lambda _place, _offset: True)
+    assert check.wrong("app-dlq", read_letter(message)) is None
+    assert [*map(str, check.missing())] == faults
+
+
+def test_a_record_that_readers_dropped_although_none_with_its_marker_was_folded_is_a_difference() -> None:
+    app = profile_app(REKEYED)
+    topic = REKEYED.keyed_topic
+    collected = Collector(app, {name: Origin(name, 1) for name in app.topics}, {}, exact=True, whole=True)
+    markers = [Marker("in", 0, offset, 0) for offset in (4, 7, 4, 5)]
+    entries = [Record(topic, 1, None, offset, 0, 0, marker) for offset, marker in enumerate(markers)]
+    claim = Claim(0, 1, "", {})
+    collected(FoldResult(0, Commit(claim, [], []), [], [], entries))
+    assert [*collected.dropped] == [f"{topic}:0:3"]

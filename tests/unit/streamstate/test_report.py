@@ -14,7 +14,7 @@ from streamstate.keys import TEXT
 from streamstate.settings import StreamSettings
 from streamstate.state.memory import MemoryStore
 from streamstate.state.store import Commit, OffsetAdvance, Origin
-from streamstate.verify.recount import unequal
+from streamstate.verify.difference import unequal
 
 APP = App("shop", (Fold((Source("orders", TEXT, lambda _key, value: value),), lambda _records, _context: ()),))
 ORIGINS = {"orders": Origin("id", 2)}

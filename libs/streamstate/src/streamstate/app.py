@@ -154,6 +154,8 @@ class Fold:
         than the erasure of their user.
     shared: as `apply`, for state that names no user. It also gets the records of erased users, with None as the key.
     keys: the names of the state keys, up to the first colon, where a fold declares them: no two folds share one.
+    entries: of a fold that appends an entry for several records, so that batches divide the records into entries: an
+        entry's text → its records, in order. Raises ValueError.
     once: the fold that `operators.repeats` wraps, None for another fold.
     rekeys: of a fold that sends records again by the user in the value, the codec of users: `apply` does not get the
         records of erased users. The events of its source have the user as `key`, encoded.
@@ -170,6 +172,7 @@ class Fold:
     users: UserState[Any] | None = None
     shared: Callable[[Sequence[Record[Any, Any]], FoldContext], Iterable[Effect]] = no_effects
     keys: tuple[str, ...] = ()
+    entries: Callable[[bytes], Sequence[Any]] | None = None
     once: "Fold | None" = None
     rekeys: KeyCodec[Any] | None = None
 

@@ -27,7 +27,7 @@ from streamstate.kafka.security import OPEN
 from streamstate.settings import CommandSettings
 from streamstate.state.redis_connections import connect
 from streamstate.state.store import TopicPartition
-from streamstate.verify.check import chunks
+from streamstate.verify.keys import chunks
 from streamstate.verify.redis_state import RedisState
 
 LONGEST_S = 1_800

@@ -1,7 +1,6 @@
 """The services of a command, as deployed by this environment, and their gateway."""
 
 import importlib
-import importlib.util
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -25,9 +24,6 @@ from streamstate.releases.deployments import Recorded
 from streamstate.releases.pointer import Pointer
 from streamstate.settings import PREFIX, CommandSettings, StreamSettings, UserSettings, load, require_known
 from streamstate.state.redis import RedisStore
-from streamstate.verify.own_form import of_deployment
-from streamstate.verify.recount import Recounted
-from streamstate.verify.replay import recounted
 from streamstate_client import Client
 
 
@@ -132,25 +128,6 @@ class Deployment:
         first = self.app.release_of
         own = {"name": name, "release_of": "" if name == first else first, "group": ""}
         return self if name == self.app.name else replace(self, settings=self.settings.model_copy(update=own))
-
-    @property
-    def recounted(self) -> Recounted:
-        """How its state is counted again: by its `recount.py`, or else as its folds declare. Raises `Misconfigured`."""
-        path = f"{self.package}.recount"
-        if importlib.util.find_spec(path):
-            imported(path)
-            with environment(self.own):
-                made: Recounted = bootstrap.declared(path, "recount")
-        else:
-            made = recounted(self._own)
-        return of_deployment(made, self._own, self.app)
-
-    @property
-    def _own(self) -> App:
-        """The service's app as declared."""
-        with environment(self.own):
-            app: App = bootstrap.declared(f"{self.package}.model", "app")
-        return app
 
 
 def configured() -> CommandSettings:

@@ -124,13 +124,23 @@ class RedisStore:
             raise Inexact(inexact)
 
     def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
+        return self._read(wanted, whole=True)
+
+    def inspect(self, partition: int, reads: Sequence[Read]) -> Snapshot:
+        """A snapshot of a partition, which may hold a part of a commit."""
+        return self._read({partition: reads}, whole=False)[partition]
+
+    def _read(self, wanted: Mapping[int, Sequence[Read]], *, whole: bool) -> Mapping[int, Snapshot]:
         asked = [(tag(self._app, partition), reads) for partition, reads in wanted.items()]
         try:
             answers = _transact(self._client, [read_commands(*each) for each in asked])
         except NO_TRANSACTION:
             execute: Callable[..., list[Any]] = self._client.execute_command
             answers = [execute(*as_script(*each)) for each in asked]
-        return {p: decode_snapshot(*each, answer) for p, each, answer in zip(wanted, asked, answers, strict=True)}
+        return {
+            p: decode_snapshot(*each, answer, whole=whole)
+            for p, each, answer in zip(wanted, asked, answers, strict=True)
+        }
 
     def require_fit(self, partitions: Iterable[int]) -> None:
         """Raise `Misconfigured`, as a claim does, when a server of these partitions would lose their state."""

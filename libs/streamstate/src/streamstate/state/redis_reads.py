@@ -154,9 +154,12 @@ def _pairs(flat: Sequence[bytes], sign: Callable[[int], int] = pos) -> list[tupl
     return list(zip(map(bytes.decode, flat[::2]), map(sign, map(int, flat[1::2])), strict=True))
 
 
-def decode_snapshot(hash_tag: str, reads: Sequence[Read], answer: Sequence[Any]) -> Snapshot:
-    """The snapshot from the answers to the commands of `reads`. Raises `IncompleteCommit` after a partial commit."""
-    held = _without_values(hash_tag, *answer[0])
+def decode_snapshot(hash_tag: str, reads: Sequence[Read], answer: Sequence[Any], *, whole: bool = True) -> Snapshot:
+    """The snapshot from the answers to the commands of `reads`.
+
+    Raises `IncompleteCommit` after a partial commit, unless the snapshot need not be `whole`.
+    """
+    held = _without_values(hash_tag, whole, *answer[0])
     values = [_value(read, value, held.expired) for read, value in zip(reads, answer[1:], strict=True)]
     return structs.replace(held, values=values, size=sum(map(_bytes, answer[1:])))
 
@@ -170,10 +173,10 @@ def _bytes(answer: Any) -> int:
 
 # Between two commits, all reads of a partition get the same hash.
 @functools.lru_cache(1_024)
-def _without_values(hash_tag: str, *flat: bytes) -> Snapshot:
+def _without_values(hash_tag: str, whole: bool, *flat: bytes) -> Snapshot:
     fields = _by_group(flat)
     own = fields[""]
-    if own.get("begun") != own.get("ended"):
+    if whole and own.get("begun") != own.get("ended"):
         raise IncompleteCommit(hash_tag)
     return Snapshot(
         owner=own["owner"].decode() if "owner" in own else None,

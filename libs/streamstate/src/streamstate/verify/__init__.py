@@ -1,4 +1,4 @@
-"""Comparison of a state with a recount of its topics.
+"""Comparison of a state with a replay of its topics.
 
 Reads Kafka and Redis directly, without an API.
 """

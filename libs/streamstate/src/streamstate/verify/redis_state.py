@@ -7,7 +7,11 @@ from typing import Any
 
 from streamstate.state.redis_connections import Client
 from streamstate.state.redis_reads import deployment_key, live_key, tag, trouble_key
-from streamstate.verify.recount import Stored
+
+Entries = list[tuple[int, dict[bytes, bytes]]]
+
+Stored = bytes | dict[bytes, bytes] | dict[bytes, float] | Entries
+"""A value in Redis: string, hash, sorted set with its scores, stream with the numbers of its entries."""
 
 _SCANNED = 2_000
 

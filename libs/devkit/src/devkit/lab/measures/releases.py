@@ -124,13 +124,13 @@ class Cycle:
         return self.answers[COMMANDS.index(command)]
 
     def targets(self, differing: int) -> Iterator[Target]:
-        """The targets of a cycle; `differing` are keys of the new release that differ from the recount."""
+        """The targets of a cycle; `differing` are keys of the new release that differ from the replay."""
         name, steps, total = self.service, dict(self.reads), sum(len(reads.all) for _, reads in self.reads)
         kinds = ", ".join(f"{step} {dict(reads.kinds)}" for step, reads in self.reads if reads.failed)
         failed, mixed = (sum(counts) for counts in zip(*((r.failed, len(r.wrong)) for _, r in self.reads), strict=True))
         yield Target(f"{name}: failed reads of {total:,}{f' ({kinds})' if kinds else ''}", failed, 0)
         yield Target(f"{name}: answers of two releases", mixed, 0)
-        yield Target(f"{name}: keys that differ from the recount", differing, 0)
+        yield Target(f"{name}: keys that differ from the replay", differing, 0)
         slower = steps["wait"].ms(99) / steps[BEFORE].ms(99)
         yield Target(f"{name}: p99 of reads during the build over before", slower, 2, unit="x")
         yield Target(f"{name}: the way back", self.answer("back")["seconds"], 1, unit="s")
@@ -160,7 +160,7 @@ class FoldChange:
         return cycle
 
     def differences(self, cycle: Cycle) -> int:
-        """How many keys of the new release's state differ from the recount of its topics."""
+        """How many keys of the new release's state differ from the replay of its topics."""
         (report,) = self.command("verify", cycle.service, settings=cycle.answer("stage")["settings"])
         return len(report["differences"])
 

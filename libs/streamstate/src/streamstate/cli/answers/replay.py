@@ -14,9 +14,9 @@ from streamstate.cli.output import AsJson
 from streamstate.cli.releases.live import as_stored
 from streamstate.cli.services import Deployment, Service, deployment, imported
 from streamstate.errors import Declined
-from streamstate.history.answers.feed import Overtaken
 from streamstate.history.answers.logs import Logs
 from streamstate.history.answers.times import shown
+from streamstate.replay.feed import Overtaken
 from streamstate.state.store import EACH, TopicPartition, offsets_of, offsets_text
 from streamstate.texts import milliseconds
 from streamstate.view import Question, View, encoded, parameters

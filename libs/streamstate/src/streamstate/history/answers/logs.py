@@ -10,10 +10,10 @@ from streamstate import bootstrap
 from streamstate.app import App
 from streamstate.erasure.applying import Erased
 from streamstate.erasure.deletions import erased
-from streamstate.history.answers.feed import Late, MergedLogs, dated
 from streamstate.history.answers.past import Past, behind
 from streamstate.history.answers.times import Span
 from streamstate.kafka.dlq.topic import Refusals
+from streamstate.replay.feed import Late, MergedLogs, dated
 from streamstate.settings import ServiceSettings
 from streamstate.state.store import Claim, TopicPartition
 from streamstate.view import View

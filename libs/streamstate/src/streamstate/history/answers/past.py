@@ -1,29 +1,17 @@
-"""The state of an app at an earlier time, folded into memory by the writer of the stream."""
+"""The state of an app at an earlier time, and its answers."""
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import msgspec
 
 from streamstate.app import App
-from streamstate.erasure.applying import Erased, personal
-from streamstate.history.answers.feed import Dated, MergedLogs
-from streamstate.processing.decode import DeadLetter, RawRecord, Refusal
-from streamstate.processing.fold_batch import FoldResult
-from streamstate.processing.limits import Limits, TimestampLimit
-from streamstate.processing.writer import PartitionWriter
+from streamstate.erasure.applying import Erased
+from streamstate.replay.engine import Refused, Replay
+from streamstate.replay.feed import MergedLogs
 from streamstate.state.memory import MemoryStore
 from streamstate.state.store import Origin, TopicPartition
 from streamstate.view import Question, View
-
-BATCH = 5_000
-"""The most records folded at once."""
-
-_OWNER = "replay"
-
-Refused = Mapping[TopicPartition, Mapping[int, Refusal]]
-"""By topic, partition and offset, the records that the stream left out of decoding."""
 
 
 def behind(app: App, view: View[object]) -> App:
@@ -35,32 +23,26 @@ def behind(app: App, view: View[object]) -> App:
 
 
 class Past:
-    """The state of partitions of `app`, advanced by the records of `feed`.
+    """The state of partitions of `app`, advanced by the records of `feed`; the arguments are as of `Replay`.
 
-    origins: of the app's topics. refused, erased: the records that the stream left out. A table's rows of all
-    partitions are looked up, so the partitions of tables are all folded.
+    A table's rows of all partitions are looked up, so the partitions of tables are all folded.
     """
 
     def __init__(
         self, app: App, origins: Mapping[str, Origin], feed: MergedLogs, refused: Refused, erased: Erased
     ) -> None:
-        self._app = app
         self._feed = feed
         self._store = MemoryStore()
+        self.replay = Replay(app, self._store, origins, refused, erased)
         self.counts = {topic: origins[topic].partitions for topic in app.topics}
-        partitions = range(max(self.counts.values()))
-        claims = {partition: self._store.claim(partition, _OWNER, {}, origins) for partition in partitions}
-        folds = {partition: personal(app, partition, erased, keep_seen=False) for partition in partitions}
-        limits = Limits(timestamps=TimestampLimit({}, refused))
-        self._writer = PartitionWriter(app, self._store, claims, self.counts, self, limits, folds)
 
     def advance_until(self, time: int) -> None:
         """Fold the records of each log before its first record with a timestamp after `time`, in milliseconds."""
-        self._fold(self._feed.until(time))
+        self.replay.fold(self._feed.until(time))
 
     def advance_to(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Fold the records before `offsets`, next offsets by topic and partition."""
-        self._fold(self._feed.before(offsets))
+        self.replay.fold(self._feed.before(offsets))
 
     def look_ahead(self, time: int) -> None:
         """As `MergedLogs.look_ahead`: the state does not advance any more."""
@@ -78,33 +60,3 @@ class Past:
             for topic, count in self.counts.items()
             if partition < count
         }
-
-    def require_same_topics(self) -> None:
-        """The records are read already."""
-
-    def publish(self, results: Sequence[FoldResult]) -> None:
-        """Nothing is published."""
-
-    def publish_halting(self, letters: Sequence[tuple[int, DeadLetter]]) -> None:
-        """Nothing halts."""
-
-    def _fold(self, records: Iterable[Dated]) -> None:
-        """Fold `records` in batches. The writer folds the rows of tables of a batch first: a row ends a batch."""
-        batch: list[Dated] = []
-        tables: Collection[str] = self._app.tables
-        for record in records:
-            if len(batch) >= BATCH or (batch and record.topic in tables and batch[-1].topic not in tables):
-                self._write(batch)
-                batch = []
-            batch.append(record)
-        if batch:
-            self._write(batch)
-
-    def _write(self, batch: Iterable[Dated]) -> None:
-        rows: defaultdict[TopicPartition, list[RawRecord]] = defaultdict(list)
-        markers: defaultdict[TopicPartition, dict[int, bytes]] = defaultdict(dict)
-        for record in batch:
-            rows[record.place].append(record.raw)
-            if record.marker is not None:
-                markers[record.place][record.raw[0]] = record.marker
-        self._writer.write(rows, markers)

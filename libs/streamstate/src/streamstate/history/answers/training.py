@@ -16,12 +16,12 @@ from pyspark.sql import SparkSession
 
 from streamstate import bootstrap
 from streamstate.history.answers.columns import Columns
-from streamstate.history.answers.feed import Overtaken
 from streamstate.history.answers.logs import Logs
 from streamstate.history.answers.past import Past
 from streamstate.history.answers.rows import SCHEMA
 from streamstate.history.archive.unfinished import write_whole
 from streamstate.history.archive.uris import opened
+from streamstate.replay.feed import Overtaken
 from streamstate.settings import PREFIX, ServiceSettings
 from streamstate.view import Question, View, parameters
 

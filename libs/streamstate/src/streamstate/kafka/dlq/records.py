@@ -4,7 +4,7 @@ The headers of a dead letter are its record's headers, followed by its own, whic
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
@@ -40,6 +40,15 @@ SHORT = 1_024
 _OWN = ("__streams.errors.", "x-", MARKER_HEADER)
 
 
+def marked(emits: Iterable[Emit], partition: int, topic_ids: Mapping[str, str]) -> Iterator[tuple[Marker, Emit]]:
+    """`emits` with their markers; the arguments are as of `derived`."""
+    numbers: Counter[tuple[str, int]] = Counter()
+    for emit in emits:
+        topic, offset = cause = emit.cause.topic, emit.cause.offset
+        yield Marker(topic_ids[topic], partition, offset, numbers[cause]), emit
+        numbers[cause] += 1
+
+
 def derived(
     app: App, emits: Iterable[Emit], partition: int, topic_ids: Mapping[str, str]
 ) -> Iterable[Outgoing | Dated]:
@@ -47,11 +56,7 @@ def derived(
 
     `topic_ids` are the ids of the causes' topics, by the service's topic names.
     """
-    numbers: Counter[tuple[str, int]] = Counter()
-    for emit in emits:
-        topic, offset = cause = emit.cause.topic, emit.cause.offset
-        marker = Marker(topic_ids[topic], partition, offset, numbers[cause])
-        numbers[cause] += 1
+    for marker, emit in marked(emits, partition, topic_ids):
         of = app.emits[emit.topic]
         key, value = of.encode(emit.key, emit.value)
         record: Outgoing = (app.output(emit.topic), key, value, [(MARKER_HEADER, marker.encode())])

@@ -18,6 +18,7 @@ from streamstate.kafka.dlq.records import (
     KEY_HEADER,
     MESSAGE_HEADER,
     RECEIPT_HEADER,
+    SERVICE_HEADER,
     SIZE_HEADER,
     SOURCE_TOPIC_HEADER,
     STAGE_HEADER,
@@ -209,9 +210,12 @@ class Refusals:
 
     A build cannot decide so from the records: the clock has gone on, and records do not tell their later fate. The
     dead-letter topic does. It is read once completely, and later only for additions.
+
+    service: the deployment whose refusals by a fold count, too; empty: a fold decides anew.
     """
 
-    def __init__(self, history: TopicHistory, dead_letters: str) -> None:
+    def __init__(self, history: TopicHistory, dead_letters: str, service: str = "") -> None:
+        self._service = service
         self._history = history
         self._dead_letters = dead_letters
         self._topic_id = ""
@@ -249,14 +253,20 @@ class Refusals:
         for place, end in added.items():
             with self._history.log(place, max(begins[place], self._starts.get(place, 0))) as log:
                 for message in log.up_to(end):
-                    if (refusal := _refusal(message)) and (cause := cause_of(message)):
+                    if (refusal := self._refusal(message)) and (cause := cause_of(message)):
                         self._by_cause[cause] = refusal
         self._starts |= added
 
+    def _refusal(self, message: Message) -> Refusal | None:
+        """The refusal in a letter or a receipt; None when the record itself shows the fault."""
+        if is_receipt(message):
+            return Refusal("skip", "replayed: another record counts in its place")
+        stage = stage_of(message)
+        by_fold = stage == "fold" and self._service and _service_of(message) == self._service
+        remembered = by_fold or stage in ("timestamp", "schema", "skip")
+        return Refusal(stage, letter_of(message).message) if stage and remembered else None
 
-def _refusal(message: Message) -> Refusal | None:
-    """The refusal in a letter or a receipt; None when the record itself shows the fault."""
-    if is_receipt(message):
-        return Refusal("skip", "replayed: another record counts in its place")
-    stage = stage_of(message)
-    return Refusal(stage, letter_of(message).message) if stage in ("timestamp", "schema", "skip") else None
+
+def _service_of(letter: Message) -> str:
+    name = dict(letter.headers() or []).get(SERVICE_HEADER)
+    return name.decode(errors="replace") if isinstance(name, bytes) else ""

@@ -1,5 +1,6 @@
 """The answers of a store in memory to reads."""
 
+from collections.abc import Mapping
 from typing import Any, assert_never
 
 from streamstate.state.memory import timelines
@@ -18,7 +19,7 @@ from streamstate.state.operations import (
 )
 
 
-def answer(keys: dict[str, Any], read: Read) -> Any:
+def answer(keys: Mapping[str, Any], read: Read) -> Any:
     match read:
         case Value(key):
             return keys.get(key)
@@ -34,7 +35,7 @@ def answer(keys: dict[str, Any], read: Read) -> Any:
             return _part(keys, read)
 
 
-def _part(keys: dict[str, Any], read: Top | Newest | Members | Since | Between) -> Any:
+def _part(keys: Mapping[str, Any], read: Top | Newest | Members | Since | Between) -> Any:
     match read:
         case Top(key, n, within=within):
             return _best(_scores(keys, key, within), n)
@@ -53,7 +54,7 @@ def _part(keys: dict[str, Any], read: Top | Newest | Members | Since | Between) 
             assert_never(read)
 
 
-def _scores(keys: dict[str, Any], key: str, within: tuple[int, int] | None) -> dict[str, int]:
+def _scores(keys: Mapping[str, Any], key: str, within: tuple[int, int] | None) -> dict[str, int]:
     scores: dict[str, int] = keys.get(key, {})
     return {name: n for name, n in scores.items() if within[0] <= n <= within[1]} if within else scores
 

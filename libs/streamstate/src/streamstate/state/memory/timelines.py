@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,13 +87,13 @@ def apply(
                 kept.add(key, (day * DAY_MS for day in keys[key]))
 
 
-def history(keys: dict[str, Any], read: HistoryDays) -> tuple[int, dict[int, str], dict[int, int]]:
+def history(keys: Mapping[str, Any], read: HistoryDays) -> tuple[int, dict[int, str], dict[int, int]]:
     family, days = keys.get(read.family), keys.get(read.key, {})
     left_out = {day: held.left_out for day, held in days.items() if held.left_out}
     return (family.expired if family else None) or 0, {day: held.lines for day, held in days.items()}, left_out
 
 
-def between(keys: dict[str, Any], read: Between) -> list[tuple[str, int]]:
+def between(keys: Mapping[str, Any], read: Between) -> list[tuple[str, int]]:
     first = max(read.start, expired(keys, read.key))
     entries = sorted(keys.get(read.key, {}).items(), key=by_time, reverse=read.descending)
     page = [entry for entry in entries if first <= entry[1] < read.end][read.skip : read.skip + read.n]
@@ -106,7 +106,7 @@ def by_time(item: tuple[str, int]) -> tuple[int, bytes]:
     return item[1], item[0].encode()
 
 
-def expired(keys: dict[str, Any], timeline: str) -> float:
+def expired(keys: Mapping[str, Any], timeline: str) -> float:
     """The greatest expiry time of the families that `timeline` may belong to."""
     names = timeline.split(":")
     families = (keys.get(":".join(names[:count])) for count in range(1, len(names)))

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, NamedTuple
 
 from confluent_kafka import Message
@@ -12,7 +12,6 @@ from streamstate.keys import MARKER_HEADER
 from streamstate.processing.decode import Admission, RawRecord, Refusal, decode_records, raw_record
 from streamstate.state.store import TopicPartition
 
-_PIECE = 1_000
 _LATER = 1_000
 """So many later records in turn end the search for records behind a later timestamp."""
 
@@ -51,22 +50,27 @@ def dated(
     partition: int,
     refused: Mapping[int, Refusal],
     late: Late | None = None,
+    time: int = 0,
 ) -> Iterator[Dated]:
-    """`messages` of a partition with their stream times. A record that is no event does not advance the stream time.
+    """`messages` of a partition with their stream times, which begin at `time` (milliseconds).
 
-    refused: the records that the stream left out of decoding, by offset. Raises `RegistryUnavailable`.
+    As in Kafka's search by timestamp, every record moves the time on, also a record that cannot be decoded.
+    refused: by offset, the records that the stream left out of decoding; they move no time.
     """
-    remaining, time, admission = iter(messages), 0, Admission(_ANY_TIME, refused)
-    while piece := list(islice(remaining, _PIECE)):
-        raw = [raw_record(message, header_ids=source.header_ids) for message in piece]
-        decoded = decode_records(source, raw, (None, time), (partition, partition + 1), admission)
-        if decoded.held:
-            raise decoded.held.error
-        for message, record, entry in zip(piece, raw, decoded.entries, strict=True):
-            time = entry.stream_time
-            if late and isinstance(entry, Record) and entry.timestamp < time:
-                late(entry.timestamp, time)
-            yield Dated(time, rank, partition, record, source.topic, _marker(message) if source.marked else None)
+    for message in messages:
+        record = raw_record(message, header_ids=source.header_ids)
+        if record[0] not in refused:
+            if late and record[1] < time and _is_event(source, record, partition):
+                late(record[1], time)
+            time = max(time, record[1])
+        yield Dated(time, rank, partition, record, source.topic, _marker(message) if source.marked else None)
+
+
+def _is_event(source: Source[Any, Any], record: RawRecord, partition: int) -> bool:
+    decoded = decode_records(source, [record], (None, 0), (partition, partition + 1), Admission(_ANY_TIME))
+    if decoded.held:
+        raise decoded.held.error
+    return isinstance(decoded.entries[0], Record)
 
 
 def _marker(message: Message) -> bytes | None:

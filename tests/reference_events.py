@@ -1,18 +1,15 @@
-"""Events of a profile and the words of its measures, read without the library's code of profiles."""
+"""Events of a profile read by brute force, without the library: paths, numbers in texts, bounds, conditions."""
 
 import json
 import math
 import operator
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from fractions import Fraction
 from typing import Any
 
-from streamstate.errors import BadRecord
-from streamstate.profile.measure import MeasureWords
-
-UNUSABLE = (ValueError, TypeError, ArithmeticError, RecursionError, BadRecord)
+UNUSABLE = (ValueError, TypeError, ArithmeticError, RecursionError)
 """Errors of a record that cannot be used."""
 
 _MOST = 2**63 - 1
@@ -38,11 +35,6 @@ def event_of(
     if not holds(where, named):
         return None
     return {name: _value(_member(content, paths[name]), kind) for name, kind in kinds.items()}
-
-
-def member_of(value: bytes | None, path: str, kind: str) -> Any:
-    """The member of a value. Raises an error of `UNUSABLE`."""
-    return _value(_member(content_of(value), path), kind)
 
 
 class Float(str):
@@ -114,42 +106,6 @@ def time_of(value: Any, kind: str) -> int:
     return math.floor(exact)
 
 
-def subject(words: MeasureWords) -> str:
-    """The measured field, empty for all events."""
-    named = (
-        words.of,
-        "" if words.count == "all" else words.count,
-        "" if words.top else words.total,
-        words.least,
-        words.most,
-    )
-    return next((name for name in (*named, words.mean, words.first, words.last, words.distinct) if name), "")
-
-
-def ranking(words: MeasureWords) -> tuple[Any, ...] | None:
-    """A ranking's field, weight and condition; None for another measure."""
-    return (subject(words), words.total, words.where) if words.top or words.distinct else None
-
-
-def first_by_name(measures: Mapping[str, MeasureWords]) -> dict[str, MeasureWords]:
-    """Of measures of the same ranking, the first by name; all others."""
-    found: dict[str, MeasureWords] = {}
-    for name, words in sorted(measures.items()):
-        of = ranking(words)
-        if of is None or all(of != ranking(each) for each in found.values()):
-            found[name] = words
-    return found
-
-
-def numeric(words: MeasureWords) -> bool:
-    ranked = words.top or words.distinct or words.recent or words.sessions
-    return not ranked and (not (words.first or words.last) or subject(words) == "timestamp")
-
-
-def fields(words: MeasureWords) -> set[str]:
-    return {subject(words), words.by, words.total} | _named(words.where)
-
-
 def _named(where: Mapping[str, Any]) -> set[str]:
     """The fields of a condition."""
     conditions: list[Any] = [where]
@@ -161,12 +117,6 @@ def _named(where: Mapping[str, Any]) -> set[str]:
             else:
                 found.add(name)
     return found
-
-
-def counted(words: MeasureWords, events: Iterable[Event]) -> list[Event]:
-    """The events that have the measure's fields, and fulfil its condition."""
-    needed = [name for name in (subject(words), words.by) if name]
-    return [event for event in events if all(event[name] is not None for name in needed) and holds(words.where, event)]
 
 
 def holds(where: Mapping[str, Any], event: Event) -> bool:

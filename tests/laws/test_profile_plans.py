@@ -115,31 +115,22 @@ def used(redis_client: Client) -> int:
 def test_the_present_memory(used: int, redis_client: Client, records: int) -> None:
     assert isinstance(redis_client, redis.Redis)
     plan = planning(plays()).plan(redis_client, records)
-    assert plan.now.together == pytest.approx(used, rel=WITHIN)
+    assert plan.bytes_together == pytest.approx(used, rel=WITHIN)
     assert plan.records == EVENTS
     assert plan.keys == len({record[2] for held in plays().values() for record in held})
     assert (plan.sampled == EVENTS) == (records == EVENTS)
     assert plan.sampled <= 1.2 * records
     assert plan.redis_us > 0 < plan.python_us
+    assert plan.kept_days == DAYS == pytest.approx(plan.span_days, rel=0.01)
     assert redis_client.dbsize() == 0
-
-
-@pytest.mark.parametrize("days", [4, 7])
-def test_the_memory_with_full_windows(used: int, redis_client: Client, days: int) -> None:
-    assert isinstance(redis_client, redis.Redis)
-    plan = planning(until(days)).plan(redis_client, 50_000)
-    assert plan.kept_days == DAYS
-    assert plan.span_days == pytest.approx(days, rel=0.01)
-    assert plan.full
-    assert plan.full.together == pytest.approx(used, rel=WITHIN)
 
 
 def test_over_all_keys_a_partition_stands_for_all(redis_client: Client) -> None:
     assert isinstance(redis_client, redis.Redis)
     whole, part = (planning(plays(), EVERYWHERE).plan(redis_client, records) for records in (EVENTS, 5_000))
     assert whole.sampled == EVENTS > 2 * part.sampled
-    assert part.now.together == pytest.approx(whole.now.together, rel=WITHIN)
-    assert part.full == part.now
+    assert part.bytes_together == pytest.approx(whole.bytes_together, rel=WITHIN)
+    assert part.window_bytes == 0
 
 
 def test_an_interrupted_plan_leaves_nothing(redis_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +148,7 @@ def test_an_interrupted_plan_leaves_nothing(redis_client: Client, monkeypatch: p
 
 def test_what_a_killed_plan_left_is_deleted(redis_client: Client) -> None:
     assert isinstance(redis_client, redis.Redis)
-    RedisStore(redis_client, "habits.busy").claim(0, "killed", {})
+    RedisStore(redis_client, "habits.plan").claim(0, "killed", {})
     planning(until(1)).plan(redis_client, 1_000)
     assert redis_client.dbsize() == 0
 

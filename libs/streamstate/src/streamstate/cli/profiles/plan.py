@@ -1,8 +1,8 @@
 """`streamstate profile plan`: memory and CPU of a profile, from a sample of its topic."""
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import islice
 from typing import Annotated
 
 import msgspec
@@ -16,7 +16,7 @@ from streamstate.cli import output
 from streamstate.cli.output import AsJson
 from streamstate.cli.profiles import scratch
 from streamstate.cli.profiles.declared import Declared, File
-from streamstate.cli.profiles.sample import Bytes, Census, Estimate, Folded, Strata, Total, partitions, strata
+from streamstate.cli.profiles.sample import Census, partitions, sampled
 from streamstate.cli.profiles.scratch import ELSEWHERE, TrialState
 from streamstate.errors import Declined, Misconfigured
 from streamstate.processing.decode import RawRecord
@@ -27,8 +27,6 @@ READ = 10
 """Records read for each folded record, at least: whole partitions, so that all records of a key are seen."""
 _TOGETHER = 500
 """Records folded at a time."""
-_MOST_GROWTH = 10
-"""How many times a topic may grow until its windows are full, for an estimate."""
 _EXPECTED_BYTES = 1_000
 """The assumed memory of a record before the measurement."""
 
@@ -36,23 +34,13 @@ Log = Callable[[Sequence[int]], Iterator[tuple[int, RawRecord]]]
 """Reads partitions from their beginnings to their ends: the partition and content of each record."""
 
 
-class Memory(msgspec.Struct):
-    """Bytes of Redis without windows, and of windows."""
-
-    ever: int
-    windows: int
-
-    @property
-    def together(self) -> int:
-        return self.ever + self.windows
-
-
 class ProfilePlan(msgspec.Struct):
-    """The state of a profile over its whole topic: `now`, and `full` with full windows.
+    """The measured state of some keys of a profile, and its sum for all `keys` and `records` of the topic.
 
-    full: None where the topic is shorter than a tenth of the time that histories keep. sampled: the folded records, and
-        refused: the dead letters among them. span_days: the time over which the records came. kept_days: how long
-        histories keep an event; 0 without windows. redis_us, python_us: microseconds of CPU for a record.
+    sampled: the folded records, and refused: the dead letters among them. span_days: the time over which the records
+        came. kept_days: how long histories keep an event; 0 without windows. bytes, window_bytes: of Redis, for all
+        keys, without windows and of windows, which grow until the topic spans `kept_days`. redis_us, python_us:
+        microseconds of CPU for a record.
     """
 
     name: str
@@ -64,10 +52,14 @@ class ProfilePlan(msgspec.Struct):
     refused: int
     span_days: float
     kept_days: float
-    now: Memory
-    full: Memory | None
+    bytes: int
+    window_bytes: int
     redis_us: float
     python_us: float
+
+    @property
+    def bytes_together(self) -> int:
+        return self.bytes + self.window_bytes
 
 
 @dataclass(frozen=True)
@@ -96,63 +88,41 @@ class Planning:
         census = Census()
         for _, (_, timestamp, key, _) in self.log(read):
             census.add(key or b"", timestamp)
-        chosen = Strata(set(), set(census.keys), [*census.keys], []) if everywhere else strata(census.keys, records)
-        names = [f"{self.app.name}.{part}" for part in ("busy", "some")]
-        with scratch.scratch(client, self.app, names, len(self.sizes), read, self.ahead) as parts:
+        keys = census.keys.keys() if everywhere else sampled(census.keys, records)
+        with scratch.scratch(client, self.app, f"{self.app.name}.plan", len(self.sizes), read, self.ahead) as state:
             begun = scratch.redis_cpu_s(client)
-            folded = self._fold(read, chosen, parts)
-            return self._plan(read, census, chosen, folded, scratch.redis_cpu_s(client) - begun)
+            self._fold(read, keys, state)
+            return self._plan(read, census, keys, state, scratch.redis_cpu_s(client) - begun)
 
-    def _fold(self, read: Sequence[int], chosen: Strata, parts: Sequence[TrialState]) -> Sequence[TrialState]:
-        """Fold the records of the chosen keys."""
-        waiting: defaultdict[TrialState, list[tuple[int, RawRecord]]] = defaultdict(list)
-        for partition, record in self.log(read):
-            for part, keys in zip(parts, chosen[:2], strict=True):
-                if (record[2] or b"") in keys:
-                    waiting[part].append((partition, record))
-                    if len(waiting[part]) == _TOGETHER:
-                        part.fold(waiting.pop(part))
-        for part, keys in zip(parts, chosen[:2], strict=True):
-            part.fold(waiting[part])
-            part.expire(len(keys))
-        return parts
+    def _fold(self, read: Sequence[int], keys: Set[bytes], state: TrialState) -> None:
+        """Fold the records of `keys`."""
+        records = ((partition, record) for partition, record in self.log(read) if (record[2] or b"") in keys)
+        while together := list(islice(records, _TOGETHER)):
+            state.fold(together)
+        state.expire(len(keys))
 
     def _plan(
-        self, read: Sequence[int], census: Census, chosen: Strata, parts: Sequence[TrialState], redis_s: float
+        self, read: Sequence[int], census: Census, keys: Set[bytes], state: TrialState, redis_s: float
     ) -> ProfilePlan:
-        busy, some = (
-            Folded(len(keys), sum(map(census.keys.__getitem__, keys)), part.bytes())
-            for keys, part in zip(chosen[:2], parts, strict=True)
-        )
         wider = len(self.sizes) / len(read)
         records = round(census.keys.total() * sum(self.sizes.values()) / sum(self.sizes[each] for each in read))
-        others, giants = ([census.keys[key] for key in keys] for keys in chosen[2:])
-        # Over all keys, the distinct values of a partition matter more than its records.
-        scaled = records if self.declared.everywhere else sum(others) * wider
-        total = Total(records, len(others) * wider, scaled, giants)
-        span_ms = census.span_ms(self.latest)
-        kept_ms = self.declared.kept_ms if self.declared.windows else 0
-        growth = max(1.0, kept_ms / span_ms)
-        estimate, sampled = Estimate(busy, some, total), busy.records + some.records
+        folded, size = sum(map(census.keys.__getitem__, keys)), state.bytes()
         return ProfilePlan(
             self.app.name,
             self.app.topics[-1],
             records,
             round(len(census.keys) * wider),
-            sampled,
-            busy.keys + some.keys,
-            sum(part.refused for part in parts),
-            span_ms / DAY_MS,
-            kept_ms / DAY_MS,
-            _memory(estimate.now()),
-            _memory(estimate.later(growth, census.key_growth(self.latest, growth))) if growth <= _MOST_GROWTH else None,
-            redis_s / sampled * 1e6,
-            sum(part.python_s for part in parts) / sampled * 1e6,
+            folded,
+            len(keys),
+            state.refused,
+            census.span_ms(self.latest) / DAY_MS,
+            (self.declared.kept_ms if self.declared.windows else 0) / DAY_MS,
+            round(size.ever * len(census.keys) / len(keys) * wider),
+            # A history holds events.
+            round(size.windows * records / folded),
+            redis_s / folded * 1e6,
+            state.python_s / folded * 1e6,
         )
-
-
-def _memory(estimated: Bytes) -> Memory:
-    return Memory(round(estimated.ever), round(estimated.windows))
 
 
 def plan(
@@ -161,7 +131,7 @@ def plan(
     records: Annotated[int, typer.Option(min=1_000, help="Number of records.")] = 100_000,
     as_json: AsJson = False,
 ) -> None:
-    """Estimate memory and CPU of a profile: fold all records of some keys into Redis, and measure.
+    """Measure memory and CPU of a profile: fold all records of some keys into Redis.
 
     The trial state in STREAMSTATE_REDIS is deleted at the end. Redis must be no cluster.
     """
@@ -189,16 +159,15 @@ def _overview(answer: ProfilePlan) -> Iterator[RenderableType]:
         f"{answer.span_days:.1f} days; sample: {answer.sampled:,} records of {answer.sampled_keys:,} keys, of which "
         f"{answer.refused:,} refused\n"
     )
-    columns = [answer.now, *([answer.full] if answer.full else [])]
-    rows = [
-        ("without windows", *(scratch.megabytes(each.ever) for each in columns)),
-        (f"windows, {answer.kept_days:g} days", *(scratch.megabytes(each.windows) for each in columns)),
-        ("together", *(scratch.megabytes(each.together) for each in columns)),
-        ("bytes a key now", f"{answer.now.together / max(answer.keys, 1):,.0f}"),
-    ]
-    yield output.table(("memory", "now", "with full windows")[: 1 + len(columns)], rows)
-    if not answer.full:
-        yield f"\nwith full windows: unknown, for the topic has less than a tenth of {answer.kept_days:g} days"
+    sizes = {
+        "without windows": answer.bytes,
+        f"windows, {answer.kept_days:g} days": answer.window_bytes,
+        "together": answer.bytes_together,
+    }
+    rows = [(name, f"{size / max(answer.keys, 1):,.0f}", scratch.megabytes(size)) for name, size in sizes.items()]
+    yield output.table(("memory", "bytes a key", "all keys"), rows)
+    if answer.span_days < answer.kept_days:
+        yield f"\nthe windows grow until the topic spans {answer.kept_days:g} days"
     yield (
         f"\nCPU a record: {answer.redis_us:.1f} µs of Redis, {answer.python_us:.1f} µs of Python, without Spark's own"
     )

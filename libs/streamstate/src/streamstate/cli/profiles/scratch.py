@@ -7,14 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import redis
 from redis.exceptions import OutOfMemoryError
 
 from streamstate import bootstrap
 from streamstate.app import App
-from streamstate.cli.profiles.sample import Bytes
 from streamstate.errors import Declined
 from streamstate.processing.decode import RawRecord
 from streamstate.processing.limits import Limits, TimestampLimit
@@ -38,6 +37,13 @@ _FULL = 0.9
 """The share of its memory that Redis may use during a measurement."""
 
 ELSEWHERE = "name a Redis for trials by STREAMSTATE_REDIS, such as `redis-server --port 6390 --save ''`"
+
+
+class Bytes(NamedTuple):
+    """The bytes of a state without windows, and of windows."""
+
+    ever: float
+    windows: float
 
 
 class TrialState:
@@ -98,22 +104,21 @@ class TrialState:
 
 
 @contextmanager
-def scratch(client: redis.Redis, app: App, names: Sequence[str], *place: Any) -> Iterator[list[TrialState]]:
-    """A trial state for each of `names`; `place` is as of `TrialState`. SIGTERM and Ctrl-C delete the states, too.
+def scratch(client: redis.Redis, app: App, name: str, *place: Any) -> Iterator[TrialState]:
+    """A trial state; `name` and `place` are as of `TrialState`. SIGTERM and Ctrl-C delete the state, too.
 
-    The states of a killed command are deleted first.
+    The state of a killed command is deleted first.
     """
-    deleters = [StateDeleter(client, name) for name in names]
+    deleter = StateDeleter(client, name)
 
     def clear() -> None:
-        for deleter in deleters:
-            if there := deleter.holdings():
-                deleter.run(list(there))
+        if there := deleter.holdings():
+            deleter.run(list(there))
 
     former = signal.signal(signal.SIGTERM, _interrupted)
     try:
         clear()
-        yield [TrialState(client, app, name, *place) for name in names]
+        yield TrialState(client, app, name, *place)
     finally:
         clear()
         signal.signal(signal.SIGTERM, former)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import replace
+from itertools import count
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -16,6 +17,7 @@ from confluent_kafka import Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamstate.cli.archives.deleted import Deleted
 from streamstate.erasure.applying import Erased, personal
 from streamstate.erasure.deletions import erased
 from streamstate.erasure.stream import Erasure
@@ -54,16 +56,21 @@ PROFILES: Mapping[str, tuple[str, str, int]] = {
 """Member, type, and partitions of the topic with the keys."""
 
 
+RELEASES = count(1)
+"""The numbers of releases beside others."""
+
+
 class Deployed(Chain):
     """The stream of a profile over `world`."""
 
     def __init__(self, name: str, world: "World") -> None:
+        self.name = name
         member, kind, partitions = PROFILES[name]
         super().__init__(parse(YAML.format(name=name, member=member, kind=kind)), partitions)
         self.world = world
         self.keyed = self.app.topics[0]
         world.topics.counts |= {self.keyed: partitions}
-        world.topics.ids |= {self.keyed: self.keyed}
+        world.topics.ids.setdefault(self.keyed, self.keyed)
         self.begin()
 
     def begin(self) -> None:
@@ -99,7 +106,7 @@ class Deployed(Chain):
         yield from (value or b"" for log in self.logs for *_, value in log)
 
     def count(self, user: int) -> int:
-        answer = msgspec.to_builtins(self.view(self.app.name, user))
+        answer = msgspec.to_builtins(self.view(self.name, user))
         return int(answer["orders"]) if answer else 0
 
     def left_out(self) -> Erased:
@@ -111,7 +118,7 @@ class Deployed(Chain):
 
     def replayed(self) -> dict[int, int]:
         """The answers of a training set or of `replay`, at the end of the topic with the keys."""
-        view = next(view for view in self.app.views if view.name == self.app.name)
+        view = next(view for view in self.app.views if view.name == self.name)
         own = behind(self.app, view)
         records = [dated(self.messages(p), own.sources[0], 0, p, {}) for p in range(self.partitions)]
         origins = {topic: self.world.topics.origin(topic) for topic in own.topics}
@@ -124,14 +131,13 @@ class Deployed(Chain):
         """The records of a partition of the topic with the keys, as of Kafka's client."""
         return [
             Message(
-                self.keyed,
-                partition,
-                offset,
-                key,
-                value,
-                [(MARKER_HEADER, marker)] if marker else None,
-                None,
-                (1, time),
+                topic=self.keyed,
+                partition=partition,
+                offset=offset,
+                key=key,
+                value=value,
+                headers=[(MARKER_HEADER, marker)] if marker else None,
+                timestamp=(1, time),
             )
             for offset, time, key, value in self.logs[partition]
             for marker in (self.markers[partition].get(offset),)
@@ -139,12 +145,13 @@ class Deployed(Chain):
 
     def archived(self, folder: str) -> bytes:
         """The values in the compacted archive of the topic with the keys."""
-        archive, values = Archive(folder), b""
+        archive, values, deleted = Archive(folder), b"", Deleted(self.world.deletions.present())
+        topic_id = self.world.topics.ids[self.keyed]
         for partition in range(self.partitions):
             place = self.keyed, partition
             if rows := [row(message) for message in self.messages(partition)]:
                 archive.write(place, Segment(0, len(rows) - 1), self.keyed, [batch(rows)])
-                compact(archive, place, self.left_out().get(place, {}))
+                compact(archive, place, deleted.of(place, topic_id), sent=deleted.sent(place, topic_id))
                 kept = (value for each in archive.read(place, 0) for value in each["value"].to_pylist())
                 values += b"".join(filter(None, kept))
         return values
@@ -161,10 +168,10 @@ class Staged(Deployed):
 
     def __init__(self, live: Deployed) -> None:
         self.live = live
-        super().__init__(live.app.name, live.world)
+        super().__init__(live.name, live.world)
 
     def begin(self) -> None:
-        self.app = replace(self.app, name=f"{self.live.app.name}-b", release_of=self.live.app.name)
+        self.app = replace(self.app, name=f"{self.name}-{next(RELEASES)}", release_of=self.name)
         self.logs, self.markers = self.live.logs, self.live.markers
         super().begin()
 
@@ -237,7 +244,7 @@ ORDERS = st.tuples(st.sampled_from(USERS), st.integers(0, INPUTS - 1))
 STEPS = st.lists(st.tuples(st.sampled_from(["send", "fold"]), st.integers(1, 4)), max_size=3)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(before=st.lists(ORDERS | st.sampled_from(["wide", "named", "begin"]) | STEPS, max_size=25), during=STEPS)
 def test_a_deleted_user_is_in_no_state(before: list[Any], during: list[Any]) -> None:
     """`sales` is asked and the others follow; orders that a stream was still sending at the deletion are deleted."""

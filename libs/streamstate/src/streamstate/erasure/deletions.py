@@ -1,7 +1,7 @@
 """The contents of the topic of deletions: the records of erased users to leave out, for a state that applied it."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -118,6 +118,12 @@ class Deletions:
             if service in users.get(user, {})
         ]
         return [(partition, _asked(user, [known], (), known.receipt, None, ALL)) for partition, known in places]
+
+    def inputs(self, user: str) -> Iterator[Input]:
+        """The bounds of topics with `user` in the values, of all deletions."""
+        for known in self._with_inputs.get(user, {}).values():
+            for record in known.records(ALL):
+                yield from record.inputs.values()
 
     def asked(self, service: str, partition: int, topic_ids: Mapping[str, str], before: int = ALL) -> list[Asked]:
         """The deletions for `partition` of the state of `service` with request offsets before `before`.

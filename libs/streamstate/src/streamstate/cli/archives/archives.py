@@ -85,7 +85,9 @@ def against_kafka(
     if not (of := places(archive, topics)):
         msg = f"{archive.uri} has no files; check STREAMSTATE_ARCHIVE, and the log of the archiver"
         raise Declined(msg)
-    comparison = imported("streamstate.cli.archives.comparison").ArchiveCheck(settings, archive, Deleted(settings))
+    comparison = imported("streamstate.cli.archives.comparison").ArchiveCheck(
+        settings, archive, Deleted.present(settings)
+    )
     found = [comparison.partition(place, everything=everything) for place in _with_progress(of)]
     columns = "topic", "partition", "next offset", "records behind Kafka", "compared records", "faults"
     rows = [
@@ -107,11 +109,12 @@ def in_place(topics: Topics = None, *, dry_run: DryRun = False, as_json: AsJson 
     archive = opened(settings)
     compaction = imported("streamstate.history.archive.compaction")
     run = compaction.planned if dry_run else compaction.compact
-    deleted = Deleted(settings)
+    deleted = Deleted.present(settings)
     found, faults = [], 0
     for place in _with_progress(places(archive, topics)):
         try:
-            made = run(archive, place, deleted.of(place, archive.topic_id(place)))
+            topic_id = archive.topic_id(place)
+            made = run(archive, place, deleted.of(place, topic_id), sent=deleted.sent(place, topic_id))
         except (StreamStateError, FileNotFoundError) as error:
             typer.echo(f"streamstate: {place[0]}:{place[1]} is not compacted, run it again: {error}", err=True)
             faults += 1

@@ -22,7 +22,7 @@ BUILDER = $(or $(shell command -v docker),buildah)
 BUILT = $(if $(findstring docker,$(BUILDER)),docker-daemon:,containers-storage:)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-clean test test-quick test-service test-browser screenshots verify faults soak change history nightly charts publish images push sbom cluster-images cluster-test check docs site fix bench object-store
+.PHONY: help demo demo-clean test test-quick test-service test-browser screenshots record verify faults soak change history nightly charts publish images push sbom cluster-images cluster-test check docs site fix bench object-store
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 28
@@ -51,6 +51,9 @@ test-browser: $(BROWSER) redis chromium ## the page, in a real browser (3 minute
 
 screenshots: ## the same, and the pictures of the docs
 	@$(MAKE) test-browser PYTEST="-k legible --screenshots=docs/images"
+
+record: $(CLASSES) redis ## run the commands of README beside a demo, and write their output into it (3 minutes)
+	@RECORD=1 $(BIN)/python -m pytest tests/integration/test_first_page.py
 
 verify: $(INSTALLED) ## hold every key of the running demo (or what STREAMSTATE_KAFKA and _REDIS name) against a replay
 	@$(BIN)/streamstate verify $(SERVICES)

@@ -1,11 +1,17 @@
 """What an operator does about a state while its stream runs: skip a record, replay a letter, build anew."""
 
+import json
 import os
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from devkit.cluster.local_cluster import variables
+from streamstate.cli.main import app
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.dlq.records import RECEIPT_HEADER, TOPIC_ID_HEADER
 from streamstate.kafka.producer import Headers, producer
@@ -17,10 +23,11 @@ from streamstate.state.store import Snapshot
 from tests.deployment import Deployment
 from tests.integration.fragile.model import APP, COUNTS, FIXED, LATER, POISON, TOPIC
 from tests.integration.releases import Releases
+from tests.serving import Served, new_address
 from tests.waiting import until
 
 PACKAGE = "tests.integration"
-PARTITIONS = 3
+PARTITIONS = 4
 
 
 class Fragile(Deployment):
@@ -109,6 +116,26 @@ CHANGES = [("throttle", "100"), ("dlq replay", "--yes"), ("reset", "--yes", "--l
 def test_a_change_beside_another_is_refused(fragile: Fragile, change: tuple[str, ...]) -> None:
     with command_lock(fragile.client, APP.name, "promote"):
         assert "`streamstate promote` has changed fragile since" in fragile.refusal(*change)
+
+
+def test_a_reset_is_refused_for_a_state_that_becomes_live_during_the_question(fragile: Fragile) -> None:
+    fragile.send_values(3, b"good")
+    until(lambda: fragile.state(3).positions.get(TOPIC) == 1, "the record to be folded")
+    asked = count()
+
+    def system(_environ: Any, start_response: Any) -> Iterator[bytes]:
+        start_response("200 OK", [("Content-Type", "application/json")])
+        owners = [{"partition": 3, "address": fragile.state(3).owner}]
+        yield json.dumps({"services": [{"live": next(asked) > 0, "owners": owners}]}).encode()
+
+    address = new_address()
+    gateway, settings = Served(address, system), {**fragile.settings, "GATEWAY": f"http://{address}"}
+    reset = ["reset", APP.name, "--partition", "3"]
+    result = CliRunner().invoke(app, reset, input="y\n", env=variables(settings))
+    gateway.stop()
+    assert "Delete it?" in result.output
+    assert f"the gateway http://{address} answers from 1 partitions of the state" in result.output
+    assert fragile.state(3).values == [{"good": 1}]
 
 
 def test_a_dead_letter_is_replayed_once_and_counts_once(fragile: Fragile) -> None:

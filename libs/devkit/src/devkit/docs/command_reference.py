@@ -40,10 +40,10 @@ the package `STREAMSTATE_PACKAGE`, with the settings of the environment.
 commands. Results go to stdout, progress and errors to stderr. After an interruption, run a command again. `archive`,
 `backup`, `replay`, `unload` and `verify` run at the lowest CPU priority (nice 19): other processes get a core first.
 
-A command that changes a service, apart from `--dry-run`, takes the lock of the service from its first look at the state
-to its end, questions included. Another such command is refused, and names the command, host and process that has the
-lock, and since when. The lock is in Redis beside the state: `{SERVICE:lock}`. It ends with its command, or 15 s after
-a command was killed; a command that lost it changes nothing more.
+A command that changes a service takes the lock of the service, until its end, questions included; `promote` and `back`,
+which end within seconds, and `--dry-run` take none. Another such command is refused, and names the command, host and
+process that has the lock, and since when. The lock is in Redis beside the state: `{SERVICE:lock}`. It ends with its
+command, or 15 s after a command was killed; a command that lost it changes nothing more.
 
 | exit status | meaning |
 | --- | --- |

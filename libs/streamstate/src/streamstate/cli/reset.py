@@ -81,9 +81,10 @@ def reset(
         there = {p: held for p, held in deletion.holdings().items() if partition in (None, p)}
         answer = _plan(of, there, dry_run=dry_run)
         if there and lock:
-            if not live:
-                _require_unread(of, there)
+            _require_unread(of, there, live=live)
             agree(_overview(answer, of.commands), "Delete it?", yes=yes)
+            # A promotion meanwhile takes no lock.
+            _require_unread(of, there, live=live)
             lock.require()
             delete(deletion, there)
     output.show(answer, *_overview(answer, of.commands), as_json=as_json)
@@ -101,8 +102,13 @@ def _plan(of: Deployment, there: Mapping[int, Holding], *, dry_run: bool) -> Res
     return Reset(of.app.name, partitions, sorted(truncated), dry_run, findings)
 
 
-def _require_unread(of: Deployment, there: Collection[int]) -> None:
-    """Raise `Declined` where a gateway answers from the partitions `there`, or does not say whether it does."""
+def _require_unread(of: Deployment, there: Collection[int], *, live: bool) -> None:
+    """Raise `Declined` where a gateway answers from the partitions `there`, or does not say whether it does.
+
+    live: whether the operator accepts that.
+    """
+    if live:
+        return
     seen = observe(of)
     states = {partition: seen.snapshots[partition] for partition in there if partition in seen.snapshots}
     owners = {partition: state.owner for partition, state in states.items() if state.ready(of.app.topics)}

@@ -152,7 +152,7 @@ class Serving:
             own = {"NAME": name, "TOPICS": json.dumps(TOPICS), "ADVERTISE": self.at[name], **beside.get(name, {})}
             apis.append(LocalCluster.api(PACKAGE, f"{name}-api", self.at[name], home, {**servers, **own}))
         path = home / "releases.json"
-        file.write(path, file.with_release({}, first, second, file.ByHand(self.at[second], PACKAGE)))
+        file.change(path, first, second, file.ByHand(self.at[second], PACKAGE))
         routed = {"INSTANCES": json.dumps({first: self.at[first]}), "RELEASES": str(path)}
         self.gateway = LocalCluster.api("services.gateway", "gateway", self.at["gateway"], home, routed)
         self.children = [*apis, self.gateway]

@@ -62,7 +62,7 @@ def test_a_service_is_addressed_by_the_name_of_its_app(cluster: LocalCluster) ->
 
 
 def test_a_dropped_first_release_does_not_run(cluster: LocalCluster, tmp_path: Path) -> None:
-    file.write(cluster.beside.path, file.with_release({}, "metrics", "metrics", None))
+    file.change(cluster.beside.path, "metrics", "metrics", None)
     again = LocalCluster(Plan(tmp_path, tmp_path, instances={"metrics": 2}, services=("metrics", PROFILE)), say=print)
     try:
         cluster.tend()
@@ -79,7 +79,7 @@ def test_the_streams_of_an_app_apart_have_a_process_of_their_own(tmp_path: Path)
     shared, apart = streams_of(cluster.streams), streams_of(cluster.apart["habits"])
     assert [name.partition("=")[0] for name in (*shared, *apart)] == ["metrics-0", "profile-0"]
     assert len(apart) == 1
-    file.write(cluster.beside.path, file.with_release({}, "habits", "habits", None))
+    file.change(cluster.beside.path, "habits", "habits", None)
     cluster.tend()
     assert (cluster.apart, streams_of(cluster.streams)) == ({}, shared)
     assert not cluster.streams.alive
@@ -318,13 +318,13 @@ def test_releases_run_while_they_are_in_the_file(tmp_path: Path) -> None:
     beside.tend()
     assert beside.children == []
     release = file.ByHand("127.0.0.1:8102", "services.metrics")
-    file.write(beside.path, file.with_release({}, "metrics", "metrics-2", release))
+    file.change(beside.path, "metrics", "metrics-2", release)
     beside.tend()
     beside.tend()
     [child] = beside.children
     assert [child.alive for child in beside.children] == [True]
     assert child.name == "metrics-2 of services.metrics"
-    file.write(beside.path, file.with_release(file.read(beside.path), "metrics", "metrics-2", None))
+    file.change(beside.path, "metrics", "metrics-2", None)
     beside.tend()
     assert beside.children == []
     assert not child.alive
@@ -357,7 +357,7 @@ def test_a_release_starts_while_the_demo_still_folds(tmp_path: Path) -> None:
 
     demo = Folding(Beside(tmp_path / "releases.json", lambda *of: [child(*of)], print), child("streams"))
     release = file.ByHand("127.0.0.1:8102", "services.metrics")
-    file.write(demo.beside.path, file.with_release({}, "metrics", "metrics-2", release))
+    file.change(demo.beside.path, "metrics", "metrics-2", release)
     demo.streams.start()
     try:
         wait_folded(cast("LocalCluster", demo))

@@ -223,15 +223,17 @@ def test_releases_come_and_go_with_the_file(side: Side, tmp_path: Path) -> None:
     client = side.deployment.gateway(releases=path, owners_ttl_s=0.1)
     assert client.get(f"/v1/users/{USER}/metrics").status_code == 503
     entry = file.ByHand(side.served.address, "services.metrics")
-    file.write(path, file.with_release({}, "metrics", SECOND, entry))
+    file.change(path, "metrics", SECOND, entry)
     until_equal(lambda: count(client), 11)
     path.write_text("{")
     assert count(client) == 11
-    file.write(path, file.with_release({"metrics": {SECOND: entry}}, "metrics", "metrics", None))
+    path.unlink()
+    for name, release in ((SECOND, entry), ("metrics", None)):
+        file.change(path, "metrics", name, release)
     until_equal(lambda: len(client.get("/v1/system").get_json()["services"]), 2)
     assert count(client) == 11
     Recorded.record = switched(Recorded.record, "metrics")
-    file.write(path, file.with_release({}, "metrics", SECOND, None))
+    path.unlink()
     until_equal(lambda: count(client), 3)
 
 

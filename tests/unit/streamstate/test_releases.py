@@ -199,16 +199,16 @@ def test_the_file_is_written_as_a_whole_and_an_unreadable_one_is_refused(tmp_pat
     path = tmp_path / "some" / "releases.json"
     assert file.read(path) == {}
     one = file.ByHand("127.0.0.1:8102", "services.metrics", {"NAME": "metrics-2"})
-    file.write(path, file.with_release({}, "metrics", "metrics-2", one))
+    file.change(path, "metrics", "metrics-2", one)
     assert file.read(path) == {"metrics": {"metrics-2": one}}
-    assert [each.name for each in path.parent.iterdir()] == ["releases.json"]
-    file.write(path, file.with_release(file.read(path), "metrics", "metrics-2", None))
-    assert file.read(path) == {"metrics": {}}
-    file.write(path, file.with_release({"metrics": {"metrics-2": one}}, "metrics", "metrics", None))
+    file.change(path, "metrics", "metrics", None)
     assert file.dropped(file.read(path)) == {"metrics"}
     assert [*file.beside(file.read(path))] == [("metrics", "metrics-2", one)]
-    again = file.with_release(file.read(path), "metrics", "metrics", one)
-    assert file.dropped(again) == set()
+    file.change(path, "metrics", "metrics", one)
+    assert file.dropped(file.read(path)) == set()
+    file.change(path, "metrics", "metrics-2", None)
+    assert file.read(path) == {"metrics": {"metrics": one}}
+    assert sorted(each.name for each in path.parent.iterdir()) == [".releases.json.lock", "releases.json"]
     path.write_text("[")
     with pytest.raises(Misconfigured, match="correct RELEASES"):
         file.read(path)

@@ -33,26 +33,17 @@ def read(path: Path) -> Written:
         raise Misconfigured(msg) from error
 
 
-def write(path: Path, releases: Written) -> None:
-    """Replace the file as a whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with NamedTemporaryFile("wb", dir=path.parent, prefix=f".{path.name}.", delete=False) as written:
-        written.write(msgspec.json.format(msgspec.json.encode(releases)))
-    Path(written.name).replace(path)
-
-
 def change(path: Path, service: str, name: str, release: ByHand | None) -> None:
-    """Write the file with `release` under this name, after other processes that change it."""
+    """Replace the file by one with `release` under this name; None drops the release. One process after another."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_name(f".{path.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        write(path, with_release(read(path), service, name, release))
-
-
-def with_release(releases: Written, service: str, name: str, release: ByHand | None) -> Written:
-    """`releases` with `release` under this name; None drops the release."""
-    others = {each: of for each, of in releases.get(service, {}).items() if each != name}
-    return {**releases, service: others | ({name: release} if release or name == service else {})}
+        releases = read(path)
+        others = {each: of for each, of in releases.get(service, {}).items() if each != name}
+        changed = {**releases, service: others | ({name: release} if release or name == service else {})}
+        with NamedTemporaryFile("wb", dir=path.parent, prefix=f".{path.name}.", delete=False) as written:
+            written.write(msgspec.json.format(msgspec.json.encode(changed)))
+        Path(written.name).replace(path)
 
 
 def beside(releases: Written) -> Iterator[tuple[str, str, ByHand]]:

@@ -14,7 +14,7 @@ from devkit.servers.child_process import free_port
 from devkit.servers.redis import Redis
 from streamstate.cli.main import app
 from streamstate.releases.pointer import Pointer
-from streamstate.releases.record import first, staged
+from streamstate.releases.record import first, staged, switched
 from streamstate.state.redis import RedisStore
 from streamstate.state.redis_connections import connect
 from tests.integration.releases import Releases
@@ -72,15 +72,16 @@ def test_commands_find_each_profile_and_release_without_its_variables(
         assert [(of["service"], of["differences"]) for of in run(releases, server, "verify")] == [(n, []) for n in own]
         assert run(releases, server, "dlq", "list", FIRST)["letters"] == 1
         assert run(releases, server, "reset", SECOND, "--dry-run")["service"] == SECOND
-    run(releases, server, "promote", FIRST, SECOND, "--without-gateway")
-    promoted = Pointer(client, FIRST).read()
+    staged_only = Pointer(client, FIRST).read()
+    assert staged_only
+    Pointer(client, FIRST).replace(staged_only, promoted := switched(staged_only, SECOND))
     folder = run(releases, server, "backup", str(tmp_path / "backups"))["folder"]
     client.flushdb()
     restored = run(releases, server, "restore", folder, "--yes")
     assert [of["service"] for of in restored] == [*own]
     assert all(position(server, name) == EVENTS for name in own)
     assert Pointer(client, FIRST).read() == promoted
-    assert [of["service"] for of in run(releases, server, "status", status=1)] == [SECOND]
+    assert [of["service"] for of in run(releases, server, "status", status=1)] == [*own]
 
 
 def position(server: Redis, name: str) -> int:

@@ -22,7 +22,7 @@ BUILDER = $(or $(shell command -v docker),buildah)
 BUILT = $(if $(findstring docker,$(BUILDER)),docker-daemon:,containers-storage:)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-clean test test-quick test-service test-browser screenshots record verify faults soak change history nightly charts publish images push sbom cluster-images cluster-test check docs site fix bench object-store
+.PHONY: help demo demo-clean test test-quick test-room test-browser screenshots record verify faults soak change history nightly charts publish images push sbom cluster-images cluster-test check docs site fix bench object-store
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 28
@@ -35,13 +35,14 @@ demo-clean: ## remove the demo's state (not what was downloaded)
 
 # In this order the tests of the cluster and of its servers, which take longest, come first.
 test: $(CLASSES) redis prometheus nginx ## all tests, on a real Kafka, Redis and Spark that they start themselves
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	@echo "tests start a Kafka, Redis, Spark and services of their own, at free ports, beside whatever runs; two cores, 6 GB and ten minutes"
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST)
 
-test-quick: $(INSTALLED) ## the tests of services and folds, which need no server (a minute)
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile $(filter-out $(patsubst %,tests/unit/%,web gateway strictasgi streaming devkit test_guide.py),$(wildcard tests/unit/*))
+test-quick: $(INSTALLED) ## all tests that need no server, laws with few examples (a minute)
+	@$(BIN)/python -m pytest -q -n 2 -m "not servers" --hypothesis-profile=quick tests/unit tests/laws $(PYTEST)
 
-test-service: $(INSTALLED) ## those of one service: SERVICE=metrics (20 seconds)
-	@$(BIN)/python -m pytest -q tests/unit/$(SERVICE) $(PYTEST)
+test-room: $(INSTALLED) redis ## those of a package, a room of the library or a service, with its servers: ROOM=state (30 seconds)
+	@files=$$($(BIN)/python -m tests.rooms $(ROOM)) && $(BIN)/python -m pytest -q -n 2 --hypothesis-profile=quick $$files $(PYTEST)
 
 $(CLASSES): $(INSTALLED)
 	@$(BIN)/python -m devkit.servers.class_archive $@

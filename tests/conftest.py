@@ -26,7 +26,11 @@ os.environ["STREAMSTATE_DEADLINE_MS"] = "60000"
 # behaviour.
 settings.register_profile("test", max_examples=150, deadline=None)
 settings.register_profile("nightly", max_examples=10_000, deadline=None)
+settings.register_profile("quick", max_examples=20, deadline=None)
 settings.load_profile("test")
+
+STARTS_SERVERS = re.compile(r"\b(Child|Popen|running|three_nodes)\(|web\.process import|redis_(server|client|store)\b")
+"""In files with tests that start servers, other than by a parameter."""
 
 
 SHARED = {
@@ -50,6 +54,20 @@ def _scope(file: str) -> str:
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:
     return Scheduling(config, log)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what `make test-quick` leaves out."""
+    for item in items:
+        stores = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        if "redis" in stores or _starts_servers(item.path):
+            item.add_marker("servers")
+
+
+@cache
+def _starts_servers(path: Path) -> bool:
+    return bool(STARTS_SERVERS.search(path.read_text()))
 
 
 def pytest_collection_finish() -> None:

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 
 from streamstate.settings import StreamSettings
+from streamstate.spark.jars import fetch
 from streamstate.spark.process import session
 
 ARCHIVE = "spark.jsa"
@@ -41,7 +42,7 @@ def same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def main() -> None:
     """Run a query as a stream does, in a JVM that archives its classes at its end."""
     archive = Path(sys.argv[1]).absolute()
-    archive.parent.mkdir(parents=True, exist_ok=True)
+    fetch(archive.parent / "spark")
     with TemporaryDirectory() as folder:
         options = {"spark.local.dir": folder, JAVA_OPTIONS: f"-XX:ArchiveClassesAtExit={archive} -Xlog:cds=off"}
         settings = StreamSettings.model_validate({"jars": archive.parent / "spark", "spark": options})

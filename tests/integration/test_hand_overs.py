@@ -1,6 +1,5 @@
 """Hand-overs of a re-keyed topic between two releases, which both fold it: each purchase counts once in each."""
 
-import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +24,7 @@ from streamstate.state.redis import RedisStore
 from streamstate.state.redis_connections import connect
 from tests.integration.releases import PARTITIONS, Command, Releases
 from tests.stream_host import StreamHost
-from tests.waiting import until
+from tests.waiting import pause, until
 
 FIRST, SECOND = "returns", "returns-2"
 KEYED = f"{FIRST}-by-userId-int"
@@ -124,7 +123,7 @@ def test_no_purchase_is_lost_by_hand_overs(shop: Shop) -> None:
                 switched = pool.submit(shop.switch, "promote")
                 until(lambda: (record := shop.pointer.read()) and record.former == FIRST, "the cuts")
                 published = len(shop.causes())
-                time.sleep(6)
+                pause(6)
                 assert len(shop.causes()) == published
             switched.result()
     until(shop.complete, "all purchases in both releases")

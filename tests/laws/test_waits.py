@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.findings import faults
 
 TIMED = re.compile(
-    r"^(?:import|from) time\b.*|asyncio\.sleep\((?!0\)).*|\b(?:timeout|seconds)=\d.*|settimeout\([\d.]+\)"
+    r"^(?:import|from) time\b.*|asyncio\.sleep\((?!0\)).*|\btimeout=\d.*|settimeout\([\d.]+\)"
     r"|\.(?:wait|result|join|communicate)\([\d.]+\)",
     re.MULTILINE,
 )

@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -24,30 +25,41 @@ def start(*arguments: str, **settings: str) -> subprocess.Popen[str]:
     return subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def failed(*arguments: str, **settings: str) -> tuple[int, str]:
+def failed(process: "subprocess.Popen[str]") -> tuple[int, str]:
     """The exit status of a command, and its only line."""
-    process = start(*arguments, **settings)
     out, err = process.communicate(timeout=PATIENCE_S)
     assert out == ""
     [line] = err.splitlines()
     return process.returncode, line
 
 
-@pytest.mark.parametrize("typed", ["read lines", "send lines a:b", "create lines", "feed --events 1"], ids=str)
-def test_a_kafka_that_is_away_is_named_with_its_setting(typed: str) -> None:
-    process = COMMAND if typed.startswith("feed") else CONSOLE
-    status, line = failed(*process, *typed.split())
+@pytest.fixture(scope="module")
+def without_kafka() -> Iterator[dict[str, "subprocess.Popen[str]"]]:
+    """Commands that all try for ten seconds, at the same time."""
+    console = {typed: start(*CONSOLE, *typed.split()) for typed in ("read lines", "send lines a:b", "create lines")}
+    processes = {**console, "feed": start(*COMMAND, "feed", "--events", "1")}
+    yield processes
+    for process in processes.values():
+        with process:
+            process.kill()
+
+
+@pytest.mark.parametrize("typed", ["read lines", "send lines a:b", "create lines", "feed"])
+def test_a_kafka_that_is_away_is_named_with_its_setting(
+    without_kafka: dict[str, "subprocess.Popen[str]"], typed: str
+) -> None:
+    status, line = failed(without_kafka[typed])
     assert (status, "Kafka does not answer at 127.0.0.1:1 (" in line, "STREAMSTATE_KAFKA" in line) == (4, True, True)
 
 
 def test_a_redis_that_is_away_is_named_with_its_setting() -> None:
-    status, line = failed(*COMMAND, "status")
+    status, line = failed(start(*COMMAND, "status"))
     assert (status, "Redis does not answer at redis://127.0.0.1:1/0 (" in line) == (4, True)
 
 
 @pytest.mark.parametrize("typed", ["get 1", "watch 1", "lag"])
 def test_a_misspelt_setting_is_told_with_the_nearest(typed: str) -> None:
-    status, line = failed(*COMMAND, *typed.split(), GATEWY="http://127.0.0.1:2", GRACE_MS="1")
+    status, line = failed(start(*COMMAND, *typed.split(), GATEWY="http://127.0.0.1:2", GRACE_MS="1"))
     assert (status, "STREAMSTATE_GATEWY (unknown; did you mean STREAMSTATE_GATEWAY?)" in line) == (3, True)
     assert "GRACE_MS" not in line
 

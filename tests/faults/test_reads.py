@@ -22,7 +22,7 @@ from devkit.lab.measures.reads import OWNER, PROFILE, paths
 from devkit.lab.measures.reads import Read as Asked
 from devkit.servers.child_process import LOCALHOST, free_port
 from services.recommendations.answers import ALL_KINDS
-from streamstate.web.http.deadline import HEADER
+from streamstate.web.http.demands import HEADER
 from tests.faults.conftest import Trying
 from tests.faults.harm import Proxy
 from tests.faults.load import FIRST_MOVING

@@ -146,6 +146,12 @@ def test_commands_that_read_whole_states_leave_the_cores_to_others(
     assert result.stdout == f"{priority}\n"
 
 
+def test_the_command_starts_in_an_image_of_streams() -> None:
+    absent = ("pyspark", "pandas", "pyarrow", "numpy", "flask", "werkzeug", "gunicorn", "uvloop", "strictasgi")
+    code = f"import sys; sys.modules.update(dict.fromkeys({absent})); import streamstate.cli.main"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 @pytest.mark.parametrize("package", ["nowhere", "services.gateway"])
 def test_a_package_without_services_is_status_3(package: str) -> None:
     assert "STREAMSTATE_PACKAGE" in failed(run("status", PACKAGE=package), 3)

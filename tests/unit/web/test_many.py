@@ -8,7 +8,7 @@ from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import HistoryDays
 from streamstate.state.store import EACH, Commit, OffsetAdvance, Origin
 from streamstate.web.consistency import Demand
-from streamstate.web.http.deadline import MIN_POSITION
+from streamstate.web.http.demands import MIN_POSITION
 from streamstate.web.http.events import Streams
 from streamstate.web.http.problems import Problem
 from streamstate.web.http.request import POSITION

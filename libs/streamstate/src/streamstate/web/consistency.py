@@ -15,7 +15,8 @@ from streamstate.errors import IncompleteCommit, Misconfigured
 from streamstate.settings import DemandSettings
 from streamstate.state.store import EACH, Positions, TopicPartition, offsets_of
 from streamstate.web.freshness import Freshness, age_text
-from streamstate.web.http.deadline import ENTRIES, ENTRIES_PATTERN, MAX_STALENESS, MIN_POSITION, Deadline, bad_demand
+from streamstate.web.http.deadline import Deadline, bad_demand
+from streamstate.web.http.demands import ENTRIES, ENTRIES_PATTERN, MAX_STALENESS, MIN_POSITION
 from streamstate.web.http.problems import not_ready
 
 PAUSE_S = 0.05

@@ -19,7 +19,7 @@ from streamstate.processing.decode import reasons
 from streamstate.releases.contract import broken
 from streamstate.releases.record import Releases
 from streamstate.state.store import Snapshot, TopicPartition
-from streamstate.web.http.deadline import MIN_POSITION
+from streamstate.web.http.demands import MIN_POSITION
 from streamstate_client import Reply, Unavailable
 
 RELEASE = "X-Release"

@@ -4,23 +4,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from streamstate.state.store import ENTRY_PATTERN
+from streamstate.web.http.demands import HEADER, MAX_STALENESS, MIN_POSITION
 from streamstate.web.http.problems import Problem, deadline_passed
-
-HEADER = "X-Deadline-Ms"
-MIN_POSITION = "X-Min-Position"
-MAX_STALENESS = "X-Max-Staleness"
-
-MOST_MS = 999_999_999
-"""The longest time of the header."""
-
-ENTRIES_PATTERN = f"({ENTRY_PATTERN}(, ?{ENTRY_PATTERN})*)?"
-"""The format of `X-Min-Position`: topic:partition=offset, separated by commas; empty for no demand.
-
-* in place of a partition stands for all: up to this offset, or up to the end of each when the request arrives.
-"""
-
-ENTRIES = "topic:partition=offset, separated by commas; as the partition, * is each one of the topic"
 
 _LOWER = HEADER.lower()
 _DEMANDS = {name.lower(): name for name in (MIN_POSITION, MAX_STALENESS)}

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from streamstate.deployment.logs import REQUEST_ID
-from streamstate.web.http.deadline import HEADER, MAX_STALENESS, MIN_POSITION
+from streamstate.web.http.demands import HEADER, MAX_STALENESS, MIN_POSITION
 from streamstate.web.http.events import LAST_EVENT_ID
 from streamstate.web.server import responses
 

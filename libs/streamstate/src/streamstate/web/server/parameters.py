@@ -22,7 +22,7 @@ from streamstate.keys import (
 )
 from streamstate.settings import LEAST_STALENESS_MS
 from streamstate.web.http import events
-from streamstate.web.http.deadline import ENTRIES, ENTRIES_PATTERN, HEADER, MAX_STALENESS, MIN_POSITION, MOST_MS
+from streamstate.web.http.demands import ENTRIES, ENTRIES_PATTERN, HEADER, MAX_STALENESS, MIN_POSITION, MOST_MS
 from streamstate.web.http.problems import MOST_KEYS, MOST_KEYS_POSTED
 from streamstate.web.http.request import JSON
 

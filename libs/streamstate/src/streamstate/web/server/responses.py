@@ -11,7 +11,8 @@ from streamstate.deployment.logs import REQUEST_ID
 from streamstate.errors import BadKey
 from streamstate.keys import LONG
 from streamstate.web.http import events
-from streamstate.web.http.deadline import ENTRIES, ENTRIES_PATTERN, MIN_POSITION, bad_deadline, bad_demand
+from streamstate.web.http.deadline import bad_deadline, bad_demand
+from streamstate.web.http.demands import ENTRIES, ENTRIES_PATTERN, MIN_POSITION
 from streamstate.web.http.events import ServerSentEvent
 from streamstate.web.http.parameters import bad_parameter
 from streamstate.web.http.problems import (

@@ -39,7 +39,6 @@ BEFORE = "before"
 """The step without a command, for comparison."""
 
 COMMANDS = ("stage", "wait", "diff", "promote", "back", "promote", "drop")
-NO_SETTINGS: Mapping[str, str] = {}
 _DIFFERENT = 1
 """The exit status of `diff` for releases with different answers."""
 
@@ -161,12 +160,12 @@ class FoldChange:
 
     def differences(self, cycle: Cycle) -> int:
         """How many keys of the new release's state differ from the replay of its topics."""
-        (report,) = self.command("verify", cycle.service, settings=cycle.answer("stage")["settings"])
+        (report,) = self.command("verify", cycle.answer("stage")["release"])
         return len(report["differences"])
 
-    def command(self, *arguments: str, settings: Mapping[str, str] = NO_SETTINGS) -> Any:
-        """The JSON of `streamstate`, with the `settings` of a release other than the first. Raises `DevkitError`."""
-        environment = {**os.environ, **variables(self.cluster.variables | dict(settings))}
+    def command(self, *arguments: str) -> Any:
+        """The JSON of `streamstate`. Raises `DevkitError`."""
+        environment = {**os.environ, **variables(self.cluster.variables)}
         argv = [str(STREAMSTATE), *arguments, "--json"]
         done = subprocess.run(argv, check=False, capture_output=True, text=True, env=environment)
         if done.returncode not in (0, _DIFFERENT if arguments[0] == "diff" else 0):

@@ -34,6 +34,7 @@ from streamstate.releases.record import Releases, dropping, first, handed_over, 
 from streamstate.settings import CommandSettings, load
 from streamstate.state.redis import RedisStore
 from streamstate.state.redis_connections import Client, connect
+from streamstate.state.redis_reads import live_key
 from tests.laws.test_app_laws import APPS
 
 NEXT = "habits-2"
@@ -300,3 +301,13 @@ def test_the_watched_status_follows_a_promotion(
     assert result.exit_code == 0, result.output
     assert result.stdout.split() == ["habits", "habits", NEXT, NEXT, "habits"]
     assert looked[2] is looked[3], "a release that stays live is not connected again"
+
+
+def test_a_release_publishes_nothing_after_the_loss_of_the_record_until_it_starts_again(client: redis.Redis) -> None:
+    """By itself, the first release would take all outputs for its own, and be ahead of the release that publishes."""
+    promote(client)
+    pointer = Pointer(client, "habits")
+    pointer.may_publish("habits")
+    client.delete(live_key("habits"))
+    with pytest.raises(Misconfigured, match="the record of the releases of habits is lost: restore it"):
+        pointer.may_publish("habits")

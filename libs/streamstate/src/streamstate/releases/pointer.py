@@ -82,9 +82,14 @@ class Pointer:
         return publishing(self.read(), release, self._of)
 
     def may_publish(self, release: str) -> Publishing:
-        """The same, when `release` may publish: waits for the outputs of the release before it."""
+        """The same, when `release` may publish: waits for the outputs of the release before it.
+
+        Raises `Misconfigured` for a record that was lost after the last read.
+        """
+        number = self._record.number if self._record else 0
         while (now := publishing(self.settled(), release, self._of)).waits:
             time.sleep(PAUSE_S)
+        require_kept(now.record, number, self._of)
         return now
 
     def hand_over(self, release: str, store: Store) -> str:

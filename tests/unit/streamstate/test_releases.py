@@ -21,6 +21,7 @@ from streamstate.releases.contract import broken
 from streamstate.releases.record import (
     Publishing,
     Releases,
+    adopted,
     cancelled,
     completed,
     decoded,
@@ -120,6 +121,16 @@ def test_only_a_release_that_neither_answers_nor_publishes_is_dropped() -> None:
     assert dropping(given_up, "metrics") == given_up
     with pytest.raises(Declined, match="metrics is being dropped: finish it first"):
         dropping(msgspec.structs.replace(given_up, releases=("metrics-2", "metrics-3")), "metrics-3")
+
+
+def test_a_record_that_is_made_anew_lets_the_live_release_publish_from_its_state_on() -> None:
+    record = adopted("metrics-2", ("metrics-2", "metrics"), {PLACE: 5}, 9)
+    assert (record.live, record.releases, record.number) == ("metrics-2", ("metrics-2", "metrics"), 9)
+    assert publishers(record, range(3, 7)) == ["metrics-2"] * 2
+    # Outputs before are of any release: they are not compared.
+    assert Publishing("metrics-2", record).since(PLACE) == 5
+    assert not Publishing("metrics-2", record).waits
+    assert Publishing("metrics", record).since(PLACE) is None
 
 
 def test_clients_depend_on_a_release_that_answers_or_has_outputs_to_publish() -> None:

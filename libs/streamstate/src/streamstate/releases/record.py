@@ -136,6 +136,11 @@ def first(live: str) -> Releases:
     return Releases(live, (live,), live)
 
 
+def adopted(live: str, releases: tuple[str, ...], positions: Mapping[Place, int], number: int) -> Releases:
+    """The record in place of a lost one: `live`, whose state is at `positions`, publishes from there on."""
+    return Releases(live, releases, live, _by_topic(positions), number=number)
+
+
 def encoded(record: Releases) -> bytes:
     return msgspec.json.encode(record)
 
@@ -180,10 +185,8 @@ def cancelled(record: Releases) -> Releases:
 
 def handed_over(record: Releases, former: Mapping[Place, int], successor: Mapping[Place, int]) -> Releases:
     """The successor publishes, from the greater of the fenced positions of both releases on."""
-    cuts: dict[str, dict[int, int]] = {}
-    for place in {**former, **successor}:
-        cuts.setdefault(place[0], {})[place[1]] = max(former.get(place, 0), successor.get(place, 0))
-    after = _next(record, publisher=record.successor, cuts=cuts, former=record.publisher, successor="")
+    cuts = {place: max(former.get(place, 0), successor.get(place, 0)) for place in {**former, **successor}}
+    after = _next(record, publisher=record.successor, cuts=_by_topic(cuts), former=record.publisher, successor="")
     return after if after.owes(record.publisher, former) else msgspec.structs.replace(after, former="")
 
 
@@ -243,6 +246,13 @@ def previous_release(record: Releases) -> str:
         msg = f"{record.live} has no release before it to go back to"
         raise Declined(msg)
     return record.previous
+
+
+def _by_topic(positions: Mapping[Place, int]) -> dict[str, dict[int, int]]:
+    cuts: dict[str, dict[int, int]] = {}
+    for (topic, partition), position in positions.items():
+        cuts.setdefault(topic, {})[partition] = position
+    return cuts
 
 
 def _next(record: Releases, **changes: Any) -> Releases:

@@ -1,6 +1,7 @@
 """`streamstate adopt`: the lost record of a service's releases, made anew."""
 
 import time
+from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
@@ -13,7 +14,8 @@ from streamstate.cli.releases.beside import places
 from streamstate.cli.services import Deployment, Service, deployment
 from streamstate.errors import Declined, Misconfigured
 from streamstate.releases import file
-from streamstate.releases.record import Releases
+from streamstate.releases.pointer import positions
+from streamstate.releases.record import adopted
 from streamstate.state.store import Snapshot, whole
 
 Live = Annotated[str, typer.Argument(metavar="LIVE", help="Release that shall answer and publish.")]
@@ -40,9 +42,10 @@ def adopt(service: Service, live: Live, *, yes: Yes = False, dry_run: DryRun = F
     """
     of = deployment(service)
     text, found = of.pointer.text() or b"", {name: _partitions(of, name) for name in _names(of, live)}
-    latest = max((each.record for states in found.values() for each in states), default=0)
+    latest = max((each.record for states in found.values() for each in states.values()), default=0)
     _require_lost(of, latest)
-    sums = {name: sum(sum(each.positions.values()) for each in states) for name, states in found.items()}
+    offsets = {name: positions(states) for name, states in found.items()}
+    sums = {name: sum(of_release.values()) for name, of_release in offsets.items()}
     # Gateways may know a later record than the states.
     answer = Adoption(of.app.release_of, live, sums, max(latest + 1, int(time.time())), dry_run)
     verb = "would answer and publish" if dry_run else "answers and publishes"
@@ -50,7 +53,7 @@ def adopt(service: Service, live: Live, *, yes: Yes = False, dry_run: DryRun = F
     if not dry_run:
         with of.locked("adopt"):
             agree(lines, f"Let {live} answer and publish?", yes=yes)
-            of.pointer.replace_text(text, Releases(live, tuple(found), live, number=answer.number))
+            of.pointer.replace_text(text, adopted(live, tuple(found), offsets[live], answer.number))
     output.show(answer, f"{live} {verb}", *lines, as_json=as_json)
 
 
@@ -74,5 +77,5 @@ def _names(of: Deployment, live: str) -> list[str]:
     return [*dict.fromkeys([live, *stored, *(name for name, each in by_hand.items() if each)])]
 
 
-def _partitions(of: Deployment, name: str) -> list[Snapshot]:
-    return [*whole(of.release(name).store, {partition for _, partition in places(of)})[0].values()]
+def _partitions(of: Deployment, name: str) -> Mapping[int, Snapshot]:
+    return whole(of.release(name).store, {partition for _, partition in places(of)})[0]

@@ -3,8 +3,8 @@
 import json
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -25,8 +25,10 @@ from streamstate.keys import Marker
 from streamstate.releases import file
 from streamstate.releases.pointer import Pointer
 from streamstate.releases.record import switched
+from streamstate.state.operations import Fields
 from streamstate.state.redis import RedisStore
 from streamstate.state.redis_connections import connect
+from streamstate.state.redis_reads import live_key
 from tests.integration.emitting.model import APP, IN, OUT, TOTALS
 from tests.integration.releases import PARTITIONS, Command, Releases
 from tests.waiting import PATIENCE_S, REQUEST_S, now_ms, pause, until, until_equal
@@ -48,6 +50,7 @@ class Feed:
 
     @contextmanager
     def running(self) -> Iterator[None]:
+        self._ended.clear()
         thread = threading.Thread(target=self._run)
         thread.start()
         try:
@@ -110,8 +113,10 @@ def test_outputs_are_published_once_through_killed_promotions(releases: Releases
             command.without_room("stage", "emitting", "--name", "emitting-3")
             assert "emitting has a record of its releases" in command.refused("adopt", "emitting", SECOND)
     drop_is_refused_after_a_promotion_meanwhile(releases, command)
+    a_lost_record_is_made_anew(releases, command, feed, (old, new))
     command.run("drop", "emitting", "emitting", "--yes")
     assert [of["release"] for of in command.run("releases", "emitting")] == [SECOND]
+    a_release_is_built_anew_from_an_empty_redis(releases, command, feed, new)
 
 
 def drop_is_refused_after_a_promotion_meanwhile(releases: Releases, command: Command) -> None:
@@ -128,6 +133,43 @@ def drop_is_refused_after_a_promotion_meanwhile(releases: Releases, command: Com
         assert "another command changed the releases meanwhile" in command.refused("drop", "emitting", "emitting")
     assert set(client.scan_iter("{emitting:*")) == keys
     switch(SECOND)
+
+
+def a_lost_record_is_made_anew(
+    releases: Releases, command: Command, feed: Feed, streams: tuple[AbstractContextManager[object], ...]
+) -> None:
+    """The state is there, and its record of the releases is not."""
+    pointer = Pointer(client := connect(releases.cluster.redis.url, 5.0), "emitting")
+    lost = pointer.read()
+    assert lost
+    client.delete(live_key("emitting"))
+    assert "after a loss of the record `streamstate adopt emitting RELEASE`" in command.refused("back", "emitting")
+    positions = {name: sum(positions_of(releases, name, IN)) for name in ("emitting", SECOND)}
+    adopted = command.run("adopt", "emitting", SECOND, "--yes")
+    assert (adopted["live"], adopted["releases"]) == (SECOND, positions)
+    assert adopted["number"] > lost.number
+    with feed.running(), ExitStack() as running:
+        for stream in streams:
+            running.enter_context(stream)
+        pause(1)
+        until(folded(releases, IN, ("emitting", SECOND)), "both releases to go on")
+        check(releases, command, feed, ("emitting", SECOND))
+
+
+def a_release_is_built_anew_from_an_empty_redis(
+    releases: Releases, command: Command, feed: Feed, stream: AbstractContextManager[object]
+) -> None:
+    """The record of the promotion is gone with the state, and the first release is dropped."""
+    client, published = connect(releases.cluster.redis.url, 5.0), len(releases.read(OUT))
+    client.delete(*client.scan_iter("{emitting:*"), *client.scan_iter(f"{{{SECOND}:*"))
+    assert command.run("adopt", "emitting", SECOND, "--yes")["releases"] == {SECOND: 0}
+    with stream:
+        until(folded(releases, IN, (SECOND,)), "the state to be built")
+        assert command.run("releases", "emitting")[0]["state"] == "ready"
+    counts = RedisStore(client, SECOND).read({p: [Fields("counts")] for p in range(PARTITIONS)}).values()
+    fine = Counter({key: count for key, count in feed.sent.items() if key})
+    assert sum((Counter(snapshot.values[0]) for snapshot in counts), Counter()) == fine
+    assert len(releases.read(OUT)) - published == fine.total()
 
 
 NAMES = "kills", "kills-2"
@@ -198,17 +240,21 @@ def restart(serving: Serving, releases: Releases, part: str) -> None:
             stream.start()
 
 
-def folded(releases: Releases) -> Callable[[], bool]:
-    """Whether both releases have the records sent so far: a killed process is in its group until its session ends."""
-    places = [(TOPICS[IN], partition) for partition in range(PARTITIONS)]
-    ends = Topics(releases.cluster.kafka.bootstrap).ends(places)
-    stores = [RedisStore(connect(releases.cluster.redis.url, 5.0), name) for name in NAMES]
+def folded(releases: Releases, topic: str, names: Sequence[str]) -> Callable[[], bool]:
+    """Whether all releases have the records sent so far: a killed process is in its group until its session ends."""
+    ends = Topics(releases.cluster.kafka.bootstrap).ends((topic, partition) for partition in range(PARTITIONS))
 
     def reached() -> bool:
-        read = [store.read({partition: [] for _, partition in places}) for store in stores]
-        return all(snapshots[p].positions[topic] >= ends[topic, p] for snapshots in read for topic, p in places)
+        read = [positions_of(releases, name, topic) for name in names]
+        return all(at >= end for positions in read for at, end in zip(positions, ends.values(), strict=True))
 
     return reached
+
+
+def positions_of(releases: Releases, name: str, topic: str) -> list[int]:
+    """The next offset of each partition in the state of a release."""
+    snapshots = RedisStore(connect(releases.cluster.redis.url, 5.0), name).read(dict.fromkeys(range(PARTITIONS), ()))
+    return [snapshots[partition].positions.get(topic, 0) for partition in range(PARTITIONS)]
 
 
 def test_a_switch_ends_whatever_is_killed_within(releases: Releases, tmp_path: Path) -> None:
@@ -236,7 +282,7 @@ def test_a_switch_ends_whatever_is_killed_within(releases: Releases, tmp_path: P
         for part, order, live in switches:
             command.killed(1, "after", order, "emitting")
             restart(serving, releases, part)
-            until(folded(releases), f"both releases to fold after a kill of {part}")
+            until(folded(releases, TOPICS[IN], NAMES), f"both releases to fold after a kill of {part}")
             command.run("wait", "emitting", live, "--timeout", "60")
             assert command.run("promote", "emitting", live)["live"] == live
             until(partial(serving.has_answered, serving.answered + 5), f"answers after a kill of {part}")

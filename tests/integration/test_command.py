@@ -194,7 +194,7 @@ def test_a_profile_is_checked_and_planned_by_the_topic(driving: Driving, run: Ru
     assert checked["records"] == 500
     assert checked["measures"]["plays"] + sum(checked["refused"].values()) == 500
     plan = answer(run("profile", "plan", file, "--records", "1000", "--json"))
-    assert plan["sampled"] > 0 < plan["now"]["windows"]
+    assert plan["sampled"] > 0 < plan["window_bytes"]
     with redis.Redis(port=driving.cluster.redis.port) as client:
         assert not list(client.scan_iter(match="{habits.*", count=10_000))
 

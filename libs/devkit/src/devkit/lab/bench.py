@@ -16,7 +16,7 @@ from pydantic_settings import BaseSettings
 from devkit import DevkitError
 from devkit.cluster.local_cluster import LocalCluster
 from devkit.demo import say
-from devkit.lab.measures import freshness, ingest, overload, profiles, reads, recommendations, watchers
+from devkit.lab.measures import callers, freshness, ingest, overload, profiles, reads, recommendations, watchers
 from devkit.lab.measures.reads import STREAMS, WALKED, of_cluster
 from devkit.lab.plays import RATE, Data
 from devkit.lab.servers import WARM_S, folded, restart, servers, streaming
@@ -27,7 +27,7 @@ from streamstate.profile import SERVICE as PROFILE
 from streamstate.verify.check import Check
 
 PAGE = Path("docs/bench.md")
-PARTS = ("ingest", "reads", "freshness", "overload", "recommendations", "watchers", "profile")
+PARTS = ("ingest", "reads", "freshness", "overload", "recommendations", "watchers", "callers", "profile")
 
 
 class BenchSettings(BaseSettings):
@@ -59,6 +59,8 @@ def measure(settings: BenchSettings, home: Path, report: Report) -> None:
             _over_cluster(cluster, settings, data, report)
     if runs("watchers"):
         watchers.measure(home / "watchers", data, report)
+    if runs("callers"):
+        callers.measure(home / "callers", report)
     if not settings.only:
         conditions = f"- {os.cpu_count()} cores\n- a state of {settings.events:,} seeded events in 8 partitions\n"
         report.write(PAGE, conditions)

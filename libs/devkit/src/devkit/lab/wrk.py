@@ -48,18 +48,21 @@ class Clients:
     """Clients in a single thread, for `seconds`.
 
     rate: requests a second of all connections together; 0 without a limit. tally: whether refusals are counted.
+    token: an API key or JWT to send, if any.
     """
 
     connections: int
     seconds: int
     rate: float = 0
     tally: bool = False
+    token: str = ""
 
     def argv(self, address: str, paths: Path) -> list[str]:
         """The command to request the paths in the file `paths` from `address` (host:port), in turn."""
         options = ["-t1", f"-c{self.connections}", f"-d{self.seconds}s", f"--timeout={_TIMEOUT_S}s"]
         script = [str(paths), str(self.rate), str(int(self.tally))]
-        return ["wrk", *options, "-s", str(SCRIPT), f"http://{address}/", "--", *script]
+        access = ["-H", f"Authorization: Bearer {self.token}"] if self.token else []
+        return ["wrk", *options, *access, "-s", str(SCRIPT), f"http://{address}/", "--", *script]
 
 
 def run(address: str, paths: Sequence[str], clients: Clients) -> LoadResult:

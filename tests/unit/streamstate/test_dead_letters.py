@@ -235,7 +235,7 @@ def test_a_dead_letter_names_its_cause_in_its_key_and_the_id_of_its_topic(topic_
     dead.add(0, "app-dlq", digest((None,)))
     message = Message(topic="app-dlq", partition=0, offset=0, key=b"in:3:0", headers=[(TOPIC_ID_HEADER, topic_id)])
     check = OutputCheck({("id", 3): dead}, lambda _place, _offset: True)
-    assert check.wrong("app-dlq", read_letter(message)) is None
+    assert check.wrong("app-dlq", read_letter(message, ())) is None
     assert [*map(str, check.missing())] == faults
 
 

@@ -16,6 +16,7 @@ from streamstate.erasure.deletions import erased
 from streamstate.errors import Misconfigured, StreamStateError
 from streamstate.kafka.dlq.topic import Refusals, is_derived
 from streamstate.keys import Marker
+from streamstate.processing.decode import topics_with_header_ids
 from streamstate.releases.pointer import Pointer
 from streamstate.settings import ServiceSettings
 from streamstate.state.redis_connections import connect
@@ -153,12 +154,13 @@ class Check:
             since = self._publishing.since((topics[place[0]], place[1]))
             return since is not None and offset >= since
 
+        header_ids = [id_ for id_, topic in topics.items() if topic in topics_with_header_ids(self._app)]
         dead, caused = OutputCheck(self._dead, publishes), OutputCheck(self._caused, publishes)
         for message in self._records(self._app.dead_letters):
             if is_derived(message) and (marker := Marker.from_headers(message.headers())):
                 caused.replaced(marker)
             elif is_letter(message):
-                yield from _wrong(dead, message, letter(message))
+                yield from _wrong(dead, message, letter(message, header_ids))
         for name, of in self._app.emits.items():
             for message in self._records(self._app.output(name)):
                 yield from _wrong(caused, message, derived(message, dated=of.dated))

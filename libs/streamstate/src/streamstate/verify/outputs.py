@@ -3,7 +3,7 @@
 from array import array
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 
@@ -13,6 +13,7 @@ from streamstate.app import App, Emit, Record, as_written
 from streamstate.kafka.dlq.records import SHA256_HEADER, marked
 from streamstate.kafka.dlq.topic import cause_of, is_derived, is_halting, is_receipt
 from streamstate.keys import Marker
+from streamstate.processing.decode import framed
 from streamstate.processing.fold_batch import FoldResult
 from streamstate.state.store import Origin
 from streamstate.verify.difference import Difference
@@ -150,13 +151,19 @@ class Output:
     content: int
 
 
-def letter(message: Message) -> Output | None:
-    """A dead letter: the value is unchanged, or identified by its digest. None without a cause."""
+def letter(message: Message, header_ids: Collection[str]) -> Output | None:
+    """A dead letter: the value is unchanged, or identified by its digest. None without a cause.
+
+    header_ids: the ids of the topics with schema ids in headers, which a replay reads before the values.
+    """
     if (cause := cause_of(message)) is None:
         return None
     cut = dict(message.headers() or []).get(SHA256_HEADER)
-    value = (cut.decode(errors="replace"),) if isinstance(cut, bytes) else _value_of(message.value())
-    return Output(cause[:2], cause[2], 0, digest(value))
+    if cause[0] in header_ids:
+        _, value = framed(message.headers(), None, message.value())
+        return Output(cause[:2], cause[2], 0, OPEN if cut else digest(_value_of(value)))
+    content = (cut.decode(errors="replace"),) if isinstance(cut, bytes) else _value_of(message.value())
+    return Output(cause[:2], cause[2], 0, digest(content))
 
 
 def derived(message: Message, *, dated: bool) -> Output | None:

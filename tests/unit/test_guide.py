@@ -221,4 +221,4 @@ class TestTheFirstService:
         chosen = f"{NAME}] and not another_version or test_no_two_services or test_what_services_declare"
         passed = copy.python("-m", "pytest", "-q", "-p", "no:cacheprovider", *paths, "-k", chosen)
         # Two laws of every app, two of all together, three of verified states, and the contract of its API.
-        assert "8 passed" in passed, passed
+        assert "9 passed" in passed, passed

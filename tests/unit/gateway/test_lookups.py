@@ -2,13 +2,14 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from werkzeug.test import Client
 
 from services.gateway.names import NameCache, NamedObjects, Names
-from services.gateway.routing.directory import BESIDE, Directory
+from services.gateway.routing.directory import BESIDE, Directory, ServiceMap
 from services.gateway.routing.owners import Owners
 from services.gateway.search import DRAWN, MOST_DIGITS, candidates, drawn, tried
 from services.gateway.system import service
@@ -144,8 +145,9 @@ def test_names_of_a_promoted_release_are_read_anew(
     monkeypatch.setattr(deployment, "addresses", lambda: {**own, beside: own["names"]})
     owners, cache = Owners(deployment.upstream(), ttl_s=60), NameCache(deployment.router(), most=100)
     loop.run(owners.refresh())
-    promoted = owners.release(beside)
-    assert promoted
+    staged = owners.release(beside)
+    assert staged
+    promoted = ServiceMap(beside, msgspec.structs.replace(staged.processors, live=staged.processors.service))
     for at, calls in (owners.now, 1), (owners.now, 1), (Directory([beside], {beside: promoted}), 2):
         loop.run(cache.get(at, [NamedObjects("artists", "id", "name", [{"id": ARTIST}])], soon()))
         assert bulk_calls(deployment) == calls

@@ -153,7 +153,7 @@ def test_connections_that_have_ended_leave_no_memory_behind(child: Child, sent: 
 def test_bodies_that_do_not_come_keep_nobody_out(tmp_path: Path) -> None:
     heads = [post(b"{", "Content-Length: 9999"), post(b"1\r\n{\r\n", "Transfer-Encoding: chunked")]
     with (
-        serving(tmp_path, REQUESTS_IN_FLIGHT="16") as child,
+        serving(tmp_path, REQUESTS_IN_FLIGHT="16", DEADLINE_MS="4000") as child,
         others_are_answered(child) as worker,
         ExitStack() as stack,
     ):

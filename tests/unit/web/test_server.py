@@ -33,7 +33,7 @@ WAITING = "X-Min-Position: numbers:3=99"
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of the served API."""
-    with serving(tmp_path_factory.mktemp("server"), REQUESTS_IN_FLIGHT=str(ROOM)) as child:
+    with serving(tmp_path_factory.mktemp("server"), REQUESTS_IN_FLIGHT=str(ROOM), DEADLINE_MS="4000") as child:
         yield child.name
     # Refused requests are not logged: a log would contain the requested user.
     assert all("slow or failed" in line for line in child.log.read_text().splitlines())

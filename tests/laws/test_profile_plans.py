@@ -246,6 +246,12 @@ def test_a_compact_profile_is_the_count_of_all_events(
     drivers = fed(name, memory, raw, in_memory), fed(name, store, raw, in_redis)
     for user, driver in ((user, driver) for user in (1, 2) for driver in drivers):
         assert plain(driver.view("tracks", user)) == expected(raw, user)
+    users = TRACKS.folds[0].users
+    assert users
+    exports = [place.read for place in users.places(1)]
+    held, exported = (each.read({0: exports})[0].values for each in (memory, store))
+    assert held == exported
+
     state = RedisState(redis_client, name)
     keys = sorted(state.keys(0))
     of_plays = inputs(replace(TRACKS, name=name), [message("plays", 0, record) for record in raw])
@@ -259,12 +265,6 @@ def test_a_compact_profile_is_the_count_of_all_events(
             else:
                 redis_client.zincrby(full, 1, redis_client.zrange(full, 0, 0)[0])  # type: ignore[arg-type]
         assert {str(each).partition(": ")[0].rpartition(":")[2] for each in check.run()} == {"1", "2"}
-
-    users = TRACKS.folds[0].users
-    assert users
-    exports = [place.read for place in users.places(1)]
-    held, exported = (each.read({0: exports})[0].values for each in (memory, store))
-    assert held == exported
     claim = store.claim(0, "a:1", {})
     store.commit(Commit(claim, [OffsetAdvance("plays", len(raw), len(raw) + 1)], [*users.forget([1], ())]))
     assert {key for key in state.keys(0) if key.endswith(":1")} == set()

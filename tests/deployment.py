@@ -22,7 +22,7 @@ from streamstate.state.redis import RedisStore
 from streamstate.state.redis_connections import connect
 from streamstate.state.store import Snapshot
 from tests.serving import sample
-from tests.waiting import PATIENCE_S, REQUEST_S, until
+from tests.waiting import PATIENCE_S, REQUEST_S, until, until_equal
 
 USER = 7
 
@@ -147,7 +147,7 @@ class Deployment:
         return self.snapshot().positions.get(self.topic, 0)
 
     def folded(self, position: int) -> None:
-        until(lambda: self.position() == position, f"the position {position}")
+        until_equal(self.position, position, "the position")
 
 
 class Stream:

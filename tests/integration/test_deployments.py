@@ -58,7 +58,8 @@ def test_another_environment_in_the_consumer_group_is_refused_before_it_takes_pa
 def test_who_needs_a_silent_kafka_says_since_when_until_it_answers(deployment: Deployment) -> None:
     stream = deployment.build()
     api = deployment.api()
-    until(lambda: answers(f"http://{api}/readyz"), "the API to be ready")
+    read_user = partial(urllib3.request, "GET", f"http://{api}/v1/users/{USER}/metrics")
+    until(lambda: "State-Age-Ms" in read_user().headers, "an answer with its age")
     broker = psutil.Process(deployment.cluster.kafka.pid)
     broker.suspend()
     since = "has not answered since 2"
@@ -66,7 +67,7 @@ def test_who_needs_a_silent_kafka_says_since_when_until_it_answers(deployment: D
         until(lambda: since in str(stream.get("/readyz").json().get("reasons")), "the stream to say so")
         until(lambda: since in get(f"http://{api}/readyz").get("kafka", ""), "the API to say so")
         until(lambda: since in str(get(f"http://{api}/processors")["instances"]), "the stream to report it")
-        answer = urllib3.request("GET", f"http://{api}/v1/users/{USER}/metrics")
+        answer = read_user()
         assert (answer.status, answer.json()["eventCount"]) == (200, 100)
         assert int(answer.headers["State-Age-Ms"]) > 10_000
         told = f"{deployment.name}: Kafka at {deployment.cluster.kafka.bootstrap} {since}"

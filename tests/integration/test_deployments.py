@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import urllib3
 
-from devkit.cluster.local_cluster import LocalCluster, answers, get
+from devkit.cluster.local_cluster import LocalCluster, get
 from devkit.servers.child_process import LOCALHOST, free_port
 from devkit.servers.redis import Redis
 from services.events import LISTENING_EVENTS

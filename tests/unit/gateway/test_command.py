@@ -16,6 +16,7 @@ from typer.testing import CliRunner, Result
 
 from streamstate.cli.main import app
 from streamstate.cli.users.answers import rendered, text
+from tests.commands import failed
 from tests.serving import Served
 from tests.unit.gateway.deployment import PARTITIONS, STRANGER, USER, Services
 
@@ -36,13 +37,6 @@ def run(gateway: Served) -> Run:
 def answer(result: Result, status: int = 0) -> Any:
     assert result.exit_code == status, result.output
     return json.loads(result.stdout)
-
-
-def failed(result: Result, status: int) -> str:
-    """The single line on stderr of a command with the exit status `status`."""
-    assert (result.exit_code, result.stdout) == (status, ""), result.output
-    [line] = result.stderr.splitlines()
-    return line
 
 
 class TestGet:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +20,7 @@ from streamstate.history.archive.files import Archive
 from streamstate.history.archive.rows import batch
 from streamstate.history.archive.segments import Segment
 from streamstate.settings import CommandSettings
+from tests.commands import failed
 
 
 @pytest.fixture(autouse=True)
@@ -30,20 +30,8 @@ def empty_environment(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
 
 
-LOGGED = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \[|\{")
-"""The beginning of a line of the log, as text or JSON."""
-
-
 def run(*arguments: str, **environment: str) -> Result:
     return CliRunner().invoke(app, arguments, env={f"STREAMSTATE_{name}": text for name, text in environment.items()})
-
-
-def failed(result: Result, status: int) -> str:
-    """The single line on stderr of a command with the exit status `status`."""
-    assert (result.exit_code, result.stdout) == (status, ""), result.output
-    # Threads of APIs that other tests have made in this process log at any time.
-    [line] = [line for line in result.stderr.splitlines() if not LOGGED.match(line)]
-    return line
 
 
 def settings(*arguments: str, **environment: str) -> dict[str, tuple[str, bool]]:

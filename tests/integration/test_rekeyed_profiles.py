@@ -29,7 +29,7 @@ from streamstate.settings import CommandSettings
 from streamstate.state.operations import Fields
 from streamstate.state.redis import RedisStore
 from streamstate.state.redis_connections import connect
-from streamstate.state.store import Snapshot
+from streamstate.state.store import Snapshot, positions_of
 from streamstate.verify.check import Check
 from tests.deployment import Deployment
 from tests.integration.driving import headers
@@ -192,7 +192,7 @@ def test_a_deleted_user_stays_deleted_in_a_build_from_a_compacted_archive(
     counted = dict.fromkeys(range(USERS), RECORDS // USERS)
 
     def built(places: Mapping[tuple[str, int], int]) -> bool:
-        positions = {(name, p): at for p, of in enumerate(states(store)) for name, at in of.positions.items()}
+        positions = positions_of(dict(enumerate(states(store))))
         return all(positions.get(place, 0) == end for place, end in places.items()) and counts(store) == counted
 
     def ends() -> Mapping[tuple[str, int], int]:

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from streamstate.errors import Declined, Fenced, Superseded
 from streamstate.releases import record as decisions
-from streamstate.releases.pointer import positions
 from streamstate.releases.record import (
     Publishing,
     Releases,
@@ -29,7 +28,7 @@ from streamstate.releases.record import (
     switched,
 )
 from streamstate.state.memory import MemoryStore
-from streamstate.state.store import Commit, OffsetAdvance, Snapshot
+from streamstate.state.store import Commit, OffsetAdvance, Snapshot, positions_of
 
 TOPIC, PARTITIONS = "in", 2
 NAMES = ("one", "two", "three")
@@ -141,7 +140,7 @@ def command(world: World, name: str) -> Iterator[None]:
         for partition in world.dice.sample(range(PARTITIONS), PARTITIONS):
             held |= world.stores[release].fence([partition], begun.number)
             yield
-        fenced.append(positions(held))
+        fenced.append(positions_of(held))
     world.replace(begun, handed_over(begun, *fenced))
 
 

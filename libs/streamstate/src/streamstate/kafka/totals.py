@@ -18,7 +18,7 @@ from streamstate.kafka.producer import producer, send_offsets, transaction
 from streamstate.kafka.reading import read_to_end
 from streamstate.releases.record import Publishing
 from streamstate.state.operations import Fields
-from streamstate.state.store import Snapshot, Store
+from streamstate.state.store import Snapshot, Store, positions_of
 from streamstate.state.store import TopicPartition as Place
 
 Published = dict[tuple[str, str], int]
@@ -137,10 +137,7 @@ class Publisher:
     def _read(self, partitions: int) -> tuple[Published, dict[Place, int]]:
         """The totals of the state, and its positions."""
         snapshots = self._store.read(dict.fromkeys(range(partitions), reads(self._totals)))
-        positions = {
-            (topic, p): offset for p, snapshot in snapshots.items() for topic, offset in snapshot.positions.items()
-        }
-        return summed(self._totals, snapshots.values()), positions
+        return summed(self._totals, snapshots.values()), positions_of(snapshots)
 
     def _send(self, totals: Mapping[tuple[str, str], int | None], positions: Mapping[Place, int]) -> None:
         offsets = [TopicPartition(*place, offset) for place, offset in positions.items()]

@@ -20,7 +20,7 @@ from streamstate.releases.record import (
 )
 from streamstate.state.redis_connections import Client
 from streamstate.state.redis_reads import live_key
-from streamstate.state.store import Snapshot, Store, whole
+from streamstate.state.store import Store, positions_of, whole
 
 HELD_S = 3.0
 """Seconds after which a hand-over that goes on is undone: its command was killed."""
@@ -98,12 +98,20 @@ class Pointer:
         Returns why `release` has not been allowed to publish for long, empty when it may.
         """
         now = self.publishing(release)
-        if now.record and now.record.former == release and not now.record.owes(release, reached(store, now.record)):
-            with suppress(Declined):
-                self.replace(now.record, completed(now.record))
+        if now.record and now.record.former == release:
+            self.owed(now.record, store)
         if not now.waits or self._waiting[0] != now.number:
             self._waiting = now.number, time.monotonic()
         return now.waits if time.monotonic() - self._waiting[1] > LONG_S else ""
+
+    def owed(self, record: Releases, store: Store) -> Mapping[Place, int]:
+        """What the former publisher, whose state is in `store`, has still to publish; if nothing, it is completed."""
+        owed = record.owes(record.former, _reached(store, record))
+        if not owed:
+            # Another process may be faster.
+            with suppress(Declined):
+                self.replace(record, completed(record))
+        return owed
 
     def require_kept(self, number: int) -> None:
         """Raise `Misconfigured` for a lost record: a state was written by the record of this number."""
@@ -121,12 +129,7 @@ class Pointer:
             raise Declined(msg)
 
 
-def positions(snapshots: Mapping[int, Snapshot]) -> dict[Place, int]:
-    """The next offsets of all topics and partitions."""
-    return {(topic, p): at for p, snapshot in snapshots.items() for topic, at in snapshot.positions.items()}
-
-
-def reached(store: Store, record: Releases) -> dict[Place, int]:
+def _reached(store: Store, record: Releases) -> dict[Place, int]:
     """The positions of the state in `store` at the cuts; a partition with half a commit has none."""
     partitions = {partition for of_topic in record.cuts.values() for partition in of_topic}
-    return positions(whole(store, partitions)[0])
+    return positions_of(whole(store, partitions)[0])

@@ -39,7 +39,7 @@ from streamstate.spark.backlog.folding import Backlog
 from streamstate.spark.run import Hosted, Run, reason
 from streamstate.spark.status import Status
 from streamstate.spark.task import FoldTask
-from streamstate.state.store import Origin, Snapshot, whole
+from streamstate.state.store import Origin, Snapshot, positions_of, whole
 
 log = structlog.get_logger()
 
@@ -300,7 +300,7 @@ class Stream:
 
     def _show(self, snapshots: Mapping[int, Snapshot]) -> None:
         """Report the positions to the consumer group and the status endpoint."""
-        positions = {(topic, p): offset for p, of in snapshots.items() for topic, offset in of.positions.items()}
+        positions = positions_of(snapshots)
         self._membership.commit(positions)
         self.status.moved(positions)
         self.status.unpublished = self._pointer.hand_over(self._app.name, self._store)

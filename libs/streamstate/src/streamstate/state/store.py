@@ -253,6 +253,11 @@ class Store(Protocol):
         ...
 
 
+def positions_of(snapshots: Mapping[int, Snapshot]) -> dict[TopicPartition, int]:
+    """The next offsets of all topics and partitions."""
+    return {(topic, p): offset for p, snapshot in snapshots.items() for topic, offset in snapshot.positions.items()}
+
+
 def whole(store: Store, partitions: Iterable[int]) -> tuple[Mapping[int, Snapshot], Mapping[int, IncompleteCommit]]:
     """The complete partitions among `partitions`, without values, and the errors of the rest."""
     snapshots: dict[int, Snapshot] = {}

@@ -14,9 +14,8 @@ from streamstate.cli.releases.beside import places
 from streamstate.cli.services import Deployment, Service, deployment
 from streamstate.errors import Declined, Misconfigured
 from streamstate.releases import file
-from streamstate.releases.pointer import positions
 from streamstate.releases.record import adopted
-from streamstate.state.store import Snapshot, whole
+from streamstate.state.store import Snapshot, positions_of, whole
 
 Live = Annotated[str, typer.Argument(metavar="LIVE", help="Release that shall answer and publish.")]
 
@@ -44,7 +43,7 @@ def adopt(service: Service, live: Live, *, yes: Yes = False, dry_run: DryRun = F
     text, found = of.pointer.text() or b"", {name: _partitions(of, name) for name in _names(of, live)}
     latest = max((each.record for states in found.values() for each in states.values()), default=0)
     _require_lost(of, latest)
-    offsets = {name: positions(states) for name, states in found.items()}
+    offsets = {name: positions_of(states) for name, states in found.items()}
     sums = {name: sum(of_release.values()) for name, of_release in offsets.items()}
     # Gateways may know a later record than the states.
     answer = Adoption(of.app.release_of, live, sums, max(latest + 1, int(time.time())), dry_run)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from streamstate.cli.releases.beside import places
 from streamstate.cli.services import Deployment
 from streamstate.errors import Declined
-from streamstate.releases.pointer import HELD_S, positions, reached
-from streamstate.releases.record import Place, Releases, completed, handed_over, handing_over
-from streamstate.state.store import Snapshot
+from streamstate.releases.pointer import HELD_S
+from streamstate.releases.record import Place, Releases, handed_over, handing_over
+from streamstate.state.store import positions_of
 
 PUBLISHED_S = 60.0
 """Seconds in which a former publisher must publish its last outputs."""
@@ -48,8 +48,7 @@ def hand_over(of: Deployment, name: str) -> tuple[float, float]:
 def _fenced(of: Deployment, release: str, number: int) -> Mapping[Place, int]:
     """The positions of `release` up to which it has published by an earlier record than `number`."""
     partitions = sorted({partition for _, partition in places(of)})
-    snapshots: Mapping[int, Snapshot] = of.release(release).store.fence(partitions, number)
-    return positions(snapshots)
+    return positions_of(of.release(release).store.fence(partitions, number))
 
 
 def complete(of: Deployment) -> Releases:
@@ -60,8 +59,7 @@ def complete(of: Deployment) -> Releases:
         assert record
         if not record.former:
             return record
-        if not (owed := record.owes(record.former, reached(of.release(record.former).store, record))):
-            of.pointer.replace(record, completed(record))
+        if not (owed := of.pointer.owed(record, of.release(record.former).store)):
             continue
         if time.monotonic() > deadline:
             msg = (

@@ -32,9 +32,10 @@ class ProfileFold:
         self.declared = declared
         self._attributes = attributes
         layout = self._layout = Layout(declared)
+        self._split = [measure for measure in layout.numbers if measure.by]
         self._adders = [number_adder(measure, declared.types, self._get) for measure in layout.numbers]
         self._rankings = [
-            (name, measure.values, scorer(measure, declared.types, self._get), measure.where.compiled(self._get))
+            (name, measure.values, scorer(measure, declared.types, self._get))
             for name, measure in layout.rankings.each.items()
         ]
         self._lists = [(each, self._get(each.field), each.where.compiled(self._get)) for each in layout.listed]
@@ -65,7 +66,7 @@ class ProfileFold:
             most: Numbers = {}
             for add_numbers in self._adders:
                 add_numbers(events, add, least, most)
-            yield Merge(layout.state_key(NUMBERS, key), add, least, most, groups_of(layout.numbers, (add, least, most)))
+            yield Merge(layout.state_key(NUMBERS, key), add, least, most, groups_of(self._split, (add, least, most)))
             if self._indexes:
                 self._indexes.add(str(key), events, add, records[-1].stream_time, indexed)
             yield from self._ranked(key, events)
@@ -88,8 +89,8 @@ class ProfileFold:
 
     def _ranked(self, key: Any, events: Events) -> Iterable[Effect]:
         layout, compact = self._layout, self.declared.packed
-        for name, limit, score, kept in self._rankings:
-            if by := score(events if kept is None else filter(kept, events)):
+        for name, limit, score in self._rankings:
+            if by := score(events):
                 own, numbers = layout.values_key(name, key), layout.state_key(NUMBERS, key)
                 yield IncrementScores(own, by, compact, Groups(limit, list(by)), numbers, name)
 

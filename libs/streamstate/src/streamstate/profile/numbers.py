@@ -34,8 +34,16 @@ def is_plain(measure: Measure) -> bool:
     return measure.kind == "count" and not (measure.field or measure.by or measure.where.fields)
 
 
-def scorer(measure: Measure, types: Types, get: Callable[[str], Get]) -> Callable[[Iterable[Any]], Numbers]:
-    """How often each value of the ranked field occurs in events, or its total of the weights."""
+Score = Callable[[Iterable[Any]], Numbers]
+
+
+def scorer(measure: Measure, types: Types, get: Callable[[str], Get]) -> Score:
+    """How often each value of the ranked field occurs in the events that count, or its total of the weights."""
+    score, counted = _scorer(measure, types, get), measure.where.compiled(get)
+    return score if counted is None else lambda events: score(filter(counted, events))
+
+
+def _scorer(measure: Measure, types: Types, get: Callable[[str], Get]) -> Score:
     ranked, member = get(measure.field), types[measure.field].member
 
     def scores(events: Iterable[Any]) -> Numbers:
@@ -114,7 +122,7 @@ def _each_adder(measure: Measure, types: Types, get: Callable[[str], Get]) -> Ad
 
 
 def groups_of(measures: Iterable[Measure], numbers: Iterable[Numbers]) -> dict[str, Groups]:
-    """The bounds of the fields by value in `numbers`, whose order is that of the events."""
+    """The bounds of the fields of `measures` by value in `numbers`, whose order is that of the events."""
     found = {}
     for measure in measures:
         for name in _prefixes(measure):
@@ -125,8 +133,6 @@ def groups_of(measures: Iterable[Measure], numbers: Iterable[Numbers]) -> dict[s
 
 def _prefixes(measure: Measure) -> Sequence[str]:
     """The beginnings of the fields of a measure by value."""
-    if not measure.by:
-        return ()
     return (measure.name, f"{COUNT}{measure.name}") if measure.kind == "mean" else (measure.name,)
 
 

@@ -130,12 +130,10 @@ class WindowMeasure:
                 split[self._text(by)].append(of_by)
         texts = sorted(split, key=lambda text: (min(map(_time, split[text])), text))
         kept, further = texts[: self.measure.values], texts[self.measure.values :]
-        found = {name: {text: self._value_of(split[text]) for text in kept}}
-        return (
-            found | {other_name(name): self._value_of([of for text in further for of in split[text]])}
-            if further
-            else found
-        )
+        found: dict[str, Any] = {name: {text: self._value_of(split[text]) for text in kept}}
+        if further:
+            found[other_name(name)] = self._value_of(of for text in further for of in split[text])
+        return found
 
     def _value_of(self, parts: Iterable[tuple[int, Part]]) -> Any:
         return self._algebra.value(self.measure, [part for _, part in parts])

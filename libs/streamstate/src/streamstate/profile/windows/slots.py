@@ -57,10 +57,10 @@ class SlotFold:
         layout = Layout(declared)
         added = [measure for measure in layout.windowed_numbers if not _is_slot_count(measure)]
         self._counts = len(added) < len(layout.windowed_numbers)
-        self._numbers = added
+        self._split = [measure for measure in added if measure.by]
         self._adders = [number_adder(measure, declared.types, get) for measure in added]
         self._rankings = [
-            (name, measure.values, scorer(measure, declared.types, get), measure.where.compiled(get))
+            (name, measure.values, scorer(measure, declared.types, get))
             for name, measure in layout.windowed_rankings.each.items()
         ]
         self._in_windows = layout.in_windows.compiled(get)
@@ -107,9 +107,9 @@ class SlotFold:
         numbers: tuple[Numbers, Numbers, Numbers] = ({COUNT: len(events)} if self._counts else {}, {}, {})
         for add_numbers in self._adders:
             add_numbers(events, *numbers)
-        groups = groups_of(self._numbers, numbers)
-        for name, limit, score, kept in self._rankings:
-            by = score(events if kept is None else filter(kept, events))
+        groups = groups_of(self._split, numbers)
+        for name, limit, score in self._rankings:
+            by = score(events)
             numbers[0].update({f"{name}.values:{member}": number for member, number in by.items()})
             groups[f"{name}.values"] = Groups(limit, list(by))
         for fields, of_slot in zip(of_day[:3], numbers, strict=True):

@@ -1,8 +1,8 @@
 """The cells of times: histories, hopping and tumbling windows, and sessions. All times are milliseconds."""
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -15,6 +15,7 @@ from streamstate.state.operations import Between, ExpireBefore, Insert, Read, Re
 from streamstate.view import MOST_MEMBERS, UserKey
 
 Number = int | float
+T = TypeVar("T")
 
 
 class _Timeline(Cell):
@@ -35,6 +36,11 @@ class _Timeline(Cell):
     @abstractmethod
     def _changes(self) -> Iterable[Effect]:
         """The operations that store the changed entries."""
+
+    def _page(self, page: Page, shape: Callable[[str, int], T]) -> tuple[Sequence[T], str | None] | None:
+        """The entries of the page, each by `shape`, and the cursor of the next page; None for a key without entries."""
+        cut = page.cut([self._read(read) for read in page.reads(self._key)])
+        return cut and ([shape(*stored) for stored in cut[0]], cut[1])
 
     def effects(self) -> Iterable[Effect]:
         yield from self._changes()
@@ -73,8 +79,7 @@ class History(_Timeline):
 
     def page(self, page: Page) -> tuple[Sequence[Entry], str | None] | None:
         """The entries of the page, and the cursor of the next page; None for a key without entries. For views."""
-        cut = page.cut([self._read(read) for read in page.reads(self._key)])
-        return cut and ([_entry(*stored) for stored in cut[0]], cut[1])
+        return self._page(page, _entry)
 
     def _changes(self) -> Iterable[Effect]:
         if self._entries:
@@ -150,8 +155,7 @@ class HoppingWindows(_Timeline):
 
     def page(self, page: Page) -> tuple[Sequence[Summary], str | None] | None:
         """The windows of the page, and the cursor of the next page; None for a key without windows. For views."""
-        cut = page.cut([self._read(read) for read in page.reads(self._key)])
-        return cut and ([_decode_summary(text) for text, _start in cut[0]], cut[1])
+        return self._page(page, lambda text, _start: _decode_summary(text))
 
     def _changes(self) -> Iterable[Effect]:
         if self._changed:

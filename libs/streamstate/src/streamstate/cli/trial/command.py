@@ -16,14 +16,12 @@ from streamstate.cli.output import AsJson
 from streamstate.cli.services import imported
 from streamstate.cli.trial import sample
 from streamstate.cli.trial.members import chosen, seen
-from streamstate.cli.trial.rows import Row, batches
+from streamstate.cli.trial.rows import PAUSE_S, Row, batches
 from streamstate.cli.trial.trial import Trial
 from streamstate.cli.users.answers import rendered
 from streamstate.profile.file import read
 
 _BUSIEST = 3
-_PAUSE_S = 0.5
-"""Seconds between two looks at a growing file."""
 
 Profile = Annotated[Path | None, typer.Argument(metavar="FILE", help="YAML file; default: a sample, written here.")]
 Events = Annotated[Path | None, typer.Argument(exists=True, dir_okay=False, help="JSON lines, .csv or .parquet.")]
@@ -98,7 +96,7 @@ def _follow(trial: Trial, rows: Iterable[Sequence[Row]], shown: Callable[[], Ren
                 if trial.rows > fed:
                     show(shown())
                 fed = trial.rows
-                time.sleep(_PAUSE_S)
+                time.sleep(PAUSE_S)
 
 
 def _shown(tried: Tried) -> Iterator[RenderableType]:

@@ -19,6 +19,9 @@ Row = tuple[int, bytes]
 
 PER_MS = {"s": 0.001, "ms": 1, "us": 1_000, "ns": 1_000_000}
 _BATCH = 5_000
+PAUSE_S = 0.5
+"""Seconds between two looks at a growing file."""
+
 _LITERAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?(e[-+]?[0-9]+)?|true|false")
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 

@@ -10,7 +10,7 @@ import uvloop
 
 from streamstate.cli import output
 from streamstate.cli.services import environment, imported
-from streamstate.cli.trial.rows import Row
+from streamstate.cli.trial.rows import PAUSE_S, Row
 from streamstate.cli.trial.trial import Trial
 from streamstate.deployment import logs
 from streamstate.errors import Misconfigured
@@ -20,9 +20,6 @@ from streamstate.web.api import build
 from streamstate.web.freshness import Freshness
 from streamstate.web.server.asgi import Asgi
 from strictasgi.server import Server
-
-PAUSE_S = 0.5
-"""Seconds between two looks at a growing file."""
 
 
 def listener(port: int) -> socket.socket:

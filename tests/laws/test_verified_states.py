@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from streamstate.app import App, Emit
 from streamstate.erasure.applying import Erased
 from streamstate.erasure.deletions import erased
-from streamstate.keys import MARKER_HEADER, Marker
+from streamstate.kafka.dlq.records import derived as written
+from streamstate.keys import Marker
 from streamstate.replay import engine
 from streamstate.state.operations import Fields
 from streamstate.state.redis import RedisStore
@@ -69,13 +70,20 @@ class Stored:
             return list(map(str, KeyCheck(self.store, self.state, partition, replay).run()))
 
 
+StoreOf = Callable[[str], Stored]
+
+
+@pytest.fixture(scope="module")
+def store_of(redis_client: Client, redis_name: Callable[[], str]) -> StoreOf:
+    """Makes an empty state of an app of `APPS`."""
+    return lambda name: Stored(replace(APPS[name], name=redis_name()), redis_client)
+
+
 @pytest.mark.parametrize("name", APPS)
 @settings(max_examples=25)
 @given(data=st.data())
-def test_the_state_of_the_folds_has_no_difference(
-    name: str, data: st.DataObject, redis_client: Client, redis_name: Callable[[], str]
-) -> None:
-    stored = Stored(replace(APPS[name], name=redis_name()), redis_client)
+def test_the_state_of_the_folds_has_no_difference(name: str, data: st.DataObject, store_of: StoreOf) -> None:
+    stored = store_of(name)
     records = numbered(data.draw(pairs_of(stored.app)))
     stored.folded(records, data.draw(st.lists(st.integers(1, 12), max_size=4)))
     for partition in range(PARTITIONS):
@@ -85,24 +93,22 @@ def test_the_state_of_the_folds_has_no_difference(
 @pytest.mark.parametrize("name", SINGLE)
 @settings(max_examples=15)
 @given(data=st.data())
-def test_a_lost_torn_or_foreign_key_is_a_difference(
-    name: str, data: st.DataObject, redis_client: Client, redis_name: Callable[[], str]
-) -> None:
-    stored = Stored(replace(APPS[name], name=redis_name()), redis_client)
+def test_a_lost_torn_or_foreign_key_is_a_difference(name: str, data: st.DataObject, store_of: StoreOf) -> None:
+    stored = store_of(name)
     records = numbered(data.draw(pairs_of(stored.app)))
     stored.folded(records)
     prefix = tag(stored.app.name, 0)
     with stored.replay(records, 0) as replay:
         check = KeyCheck(stored.store, stored.state, 0, replay)
-        redis_client.set(f"{prefix}:no such key", "1")
-        redis_client.hincrby(prefix, "count:dead_letters", 1)
+        stored.client.set(f"{prefix}:no such key", "1")
+        stored.client.hincrby(prefix, "count:dead_letters", 1)
         foreign = [each.place for each in check.run()]
         assert foreign == [f"{prefix}:no such key", prefix]
         if keys := sorted(key for key in stored.state.keys(0) if key != "no such key" and not_expired(replay, key)):
             spoilt = f"{prefix}:{data.draw(st.sampled_from(keys))}"
-            redis_client.delete(spoilt)
+            stored.client.delete(spoilt)
             assert len(check.run()) > len(foreign), spoilt
-            redis_client.rpush(spoilt, "torn")
+            stored.client.rpush(spoilt, "torn")
             assert spoilt in [each.place for each in check.run()]
 
 
@@ -115,19 +121,17 @@ def not_expired(replay: PartitionReplay, key: str) -> bool:
 @pytest.mark.parametrize("name", APPS)
 @settings(max_examples=15)
 @given(data=st.data())
-def test_a_number_that_counts_twice_is_a_difference(
-    name: str, data: st.DataObject, redis_client: Client, redis_name: Callable[[], str]
-) -> None:
+def test_a_number_that_counts_twice_is_a_difference(name: str, data: st.DataObject, store_of: StoreOf) -> None:
     """Merged topics included, of which the totals are certain."""
-    stored = Stored(replace(APPS[name], name=redis_name()), redis_client)
+    stored = store_of(name)
     records = numbered(data.draw(pairs_of(stored.app)))
     stored.folded(records)
     prefix = tag(stored.app.name, 0)
     with stored.replay(records, 0) as replay:
         sums = [key for key in replay.written() if isinstance(replay.readable(key).reads[0], Fields)]  # type: ignore[union-attr]
-        if fields := [(key, field) for key in sums for field in redis_client.hkeys(f"{prefix}:{key}")]:
+        if fields := [(key, field) for key in sums for field in stored.client.hkeys(f"{prefix}:{key}")]:
             key, field = data.draw(st.sampled_from(fields))
-            redis_client.hincrby(f"{prefix}:{key}", field, 1)
+            stored.client.hincrby(f"{prefix}:{key}", field, 1)
             [difference] = KeyCheck(stored.store, stored.state, 0, replay).run()
             assert difference.place == f"{prefix}:{key}"
 
@@ -135,10 +139,8 @@ def test_a_number_that_counts_twice_is_a_difference(
 @pytest.mark.parametrize("name", ERASING)
 @settings(max_examples=15)
 @given(data=st.data())
-def test_the_state_without_deleted_users_has_no_difference(
-    name: str, data: st.DataObject, redis_client: Client, redis_name: Callable[[], str]
-) -> None:
-    stored = Stored(replace(APPS[name], name=redis_name()), redis_client)
+def test_the_state_without_deleted_users_has_no_difference(name: str, data: st.DataObject, store_of: StoreOf) -> None:
+    stored = store_of(name)
     world = World(stored.app, stored.store)
     time = count()
     for _ in range(2):
@@ -155,25 +157,20 @@ def test_the_state_without_deleted_users_has_no_difference(
 
 
 def sent(emits: Sequence[Emit], app: App, partition: int) -> list[Any]:
-    """The records of `emits` in their topics."""
-    numbers: dict[tuple[str, int], int] = {}
+    """The records of `emits` as the stream writes them."""
+    ids = {source.own_name: source.topic for source in app.sources}
     made = []
-    for emit in emits:
-        cause = emit.cause.topic, emit.cause.offset
-        numbers[cause] = numbers.get(cause, -1) + 1
-        headers = [(MARKER_HEADER, Marker(cause[0], partition, cause[1], numbers[cause]).encode())]
-        raw = emit.cause.offset, emit.cause.timestamp, emit.key, emit.value
-        made.append(message(app.output(emit.topic), 0, raw, headers))
+    for offset, record in enumerate(written(app, emits, partition, ids)):
+        topic, key, value, headers = record[:4]
+        made.append(message(topic, 0, (offset, record[4] if len(record) == 5 else 0, key, value), headers))
     return made
 
 
 @pytest.mark.parametrize("name", [name for name in SINGLE if APPS[name].emits and name != "names"])
 @settings(max_examples=25)
 @given(data=st.data())
-def test_each_output_must_be_in_its_topic_and_no_other(
-    name: str, data: st.DataObject, redis_client: Client, redis_name: Callable[[], str]
-) -> None:
-    stored = Stored(replace(APPS[name], name=redis_name()), redis_client)
+def test_each_output_must_be_in_its_topic_and_no_other(name: str, data: st.DataObject, store_of: StoreOf) -> None:
+    stored = store_of(name)
     records = numbered(data.draw(pairs_of(stored.app)))
     partition = data.draw(st.integers(0, PARTITIONS - 1))
     own = {topic: {partition: places[partition]} for topic, places in records.items()}
